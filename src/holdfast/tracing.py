@@ -67,11 +67,12 @@ def here() -> str:
 @contextmanager
 def within(traceparent: str) -> Generator[None]:
     """Run code in the context that came with what it handles. A damaged one is none."""
-    token = _within.set(checked(traceparent))
+    before = _within.get()
+    _within.set(checked(traceparent))
     try:
         yield
     finally:
-        _within.reset(token)
+        _within.set(before)  # no token: code that was left behind ends in another context
 
 
 # ── Who is told ─────────────────────────────────────────────────────────────────────────────────────────────────────

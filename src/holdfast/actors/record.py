@@ -147,6 +147,7 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     ``chain`` are the partitions of the actors that wait for its reply, outermost first. With ``replies`` an error is
     the reply; without, it is an attempt that failed. ``not_before`` (milliseconds) delays it. ``naming`` says how
     what it calls is named (``kernel.identity``). ``kept``: the reply has no end until the caller releases it.
+    ``trace`` is the context of the sender.
     """
 
     id: str
@@ -160,6 +161,7 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     sent_at: int = 0
     naming: int = 0
     kept: bool = False
+    trace: str = ""
 
 
 def fingerprint_of(call: Call) -> str:

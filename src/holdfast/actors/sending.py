@@ -18,6 +18,7 @@ from holdfast.errors import InvalidInput
 from holdfast.kernel.identity import BY_CONTENT
 from holdfast.kernel.unit import current_unit
 from holdfast.replay.loop import running_activation
+from holdfast.tracing import here
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
@@ -120,6 +121,7 @@ async def send(  # type: ignore[misc]  # a method may have parameters of these n
         not_before=now + delay_ms if delay_ms else 0,
         sent_at=now,
         naming=BY_CONTENT,
+        trace=here(),
     )
     if unit is None:
         sort = await post(reference.kind, reference.partition, call, runtime)

@@ -32,7 +32,7 @@ RELAYING: Final = "RUNNING"
 class Entry(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """An event on its way. Events of one ``group`` are handled in their order, by ``place``. An event without a place
     stands alone: its group is its id, and a second event of the same group is a repeat. A ``foreign`` event came from
-    a bus, and is not published to one.
+    a bus, and is not published to one. ``trace`` is the context of what published it.
     """
 
     event: str
@@ -42,6 +42,7 @@ class Entry(Struct, frozen=True, omit_defaults=True, kw_only=True):
     place: int = 0
     published_at: int
     foreign: bool = False
+    trace: str = ""
 
 
 encode_entry: Final = msgspec.json.Encoder().encode

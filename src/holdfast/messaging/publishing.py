@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.actors.mailbox.post import wake_actor
@@ -25,6 +26,7 @@ from holdfast.persist import write_for_caller
 from holdfast.ports import SqlCursor
 from holdfast.replay.loop import running_activation
 from holdfast.replay.program import AnyEffect, Arrival, Effect
+from holdfast.tracing import here
 from holdfast.workflows.scope import step_scope
 
 if TYPE_CHECKING:
@@ -229,9 +231,10 @@ class Outbox:
         if id is None and isinstance(unit, Turn) and not is_hidden(unit.partition):
             stamp = unit.next_stamp()
             label = f"{ids.fingerprint(unit.partition.encode())}/{stamp}"
-            return Entry(event=name, id=label, group=unit.partition, data=Raw(data), place=stamp, published_at=now)
+            entry = Entry(event=name, id=label, group=unit.partition, data=Raw(data), place=stamp, published_at=now)
+            return replace(entry, trace=here())
         given = id if id is not None else ids.new_ordered_id(now)
-        return Entry(event=name, id=given, group=given, data=Raw(data), published_at=now)
+        return Entry(event=name, id=given, group=given, data=Raw(data), published_at=now, trace=here())
 
     def _refuse_elsewhere(self, unit: Unit) -> None:
         unit.refuse_elsewhere(self._connect().home, f"the outbox of app {self.app!r}")

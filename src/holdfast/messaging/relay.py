@@ -107,6 +107,7 @@ def _message(item: Item, entry: Entry, consumer: str) -> Message:
         known=not entry.place,
         named=True,
         sent_at=entry.published_at,
+        trace=entry.trace,
         naming=BY_CONTENT,
     )
     sort = INBOX_PREFIX + item.sort[len(ENTRY_PREFIX) :]

@@ -16,6 +16,7 @@ from holdfast.actors.scope import Turn
 from holdfast.kernel.identity import BY_CONTENT
 from holdfast.kernel.unit import current_unit
 from holdfast.replay.loop import running_activation
+from holdfast.tracing import here
 
 if TYPE_CHECKING:
     from holdfast.actors.address import Address
@@ -51,6 +52,7 @@ async def call(address: Address, method: Method, args: tuple[Any, ...], kwargs: 
         sent_at=runtime.clock.now_ms(),
         naming=BY_CONTENT,
         kept=isinstance(unit, Turn) and unit.keeps,
+        trace=here(),
     )
     with nullcontext() if unit is None else unit.waiting():
         replied = await request_reply(address, request, unit, runtime)

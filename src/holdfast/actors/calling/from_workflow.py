@@ -26,6 +26,7 @@ class Performer(Protocol):
     """What performs an operation for a body: the execution that the body belongs to."""
 
     def operation_key(self, op: str) -> str: ...
+    def traceparent(self) -> str: ...
     def done(self, operation: Operation, value: bytes) -> Arrival: ...
     def failed(self, operation: Operation, error: BaseException) -> Arrival: ...
 
@@ -84,6 +85,7 @@ class CallActor(Struct, frozen=True):
             not_before=now + self.delay_ms if self.delay_ms else 0,
             sent_at=now,
             naming=BY_CONTENT,
+            trace=live.traceparent(),
         )
         if not self.waits:
             await post(address.kind, address.partition, request, runtime)

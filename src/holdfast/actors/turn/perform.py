@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,7 @@ from holdfast.coordination.lease import Fenced
 from holdfast.coordination.salt import HomeSalt
 from holdfast.errors import CallTimeout, StoreUnavailable, UnknownName
 from holdfast.kernel.identity import identity_of
+from holdfast.tracing import within
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
@@ -61,7 +63,7 @@ async def _run_once(found: Aftermath, actor: ActorEntity) -> Ran | Failed | Earl
     )
     actor.running = running = Running(delivery)
     try:
-        with turn:
+        with turn, within(call.trace) if call.trace else nullcontext():
             return await _run(found, turn, actor)
     finally:
         if actor.running is running:  # else it was left behind, and another one runs
