@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 
 import pytest
 from click.testing import CliRunner
+from tests.troubles.pages import clicked
 
 import holdfast
 from holdfast.cli import main
@@ -36,12 +37,18 @@ PATHS: Final = (Path(holdfast.__file__).parents[1], Path(__file__).parent)
 TOLD: Final[dict[str, tuple[str, ...]]] = {}
 """The commands that tell each trouble, by its name."""
 
+PAGES: Final[dict[str, tuple[str, ...]]] = {}
+"""The links that lead from the overview of the dashboard to the page that tells each trouble."""
 
-def trouble(name: str, *commands: str) -> Callable[[F], F]:
-    """Marks the test of a trouble. ``commands`` tell it, one after the other, as docs/troubleshooting.md says."""
+
+def trouble(name: str, *commands: str, pages: tuple[str, ...] = ()) -> Callable[[F], F]:
+    """Marks the test of a trouble. ``commands`` tell it, one after the other, as docs/troubleshooting.md says, and so
+    do ``pages``.
+    """
     assert 1 <= len(commands) <= MOST_COMMANDS
+    assert len(pages) <= MOST_COMMANDS
     assert name not in TOLD
-    TOLD[name] = commands
+    TOLD[name], PAGES[name] = commands, pages
     return lambda test: test
 
 
@@ -77,6 +84,11 @@ class Stage:
             assert is_named(command, told), f"{command!r} is not named in:\n{told}"
             told = self.holdfast(command)
         return told
+
+    def click(self, *labels: str) -> str:
+        """What the page of the dashboard says to which these links lead from its overview."""
+        assert len(labels) <= MOST_COMMANDS
+        return clicked(self.home, *labels)
 
     def until(self, command: str, found: Callable[[Any], object]) -> Any:
         """The answer of a command, once it is as expected."""

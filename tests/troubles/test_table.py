@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from tests.troubles.stage import MOST_COMMANDS, TOLD
+from tests.troubles.stage import MOST_COMMANDS, PAGES, TOLD
 
 HERE = Path(__file__).parent
 PAGE = (HERE.parents[1] / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
@@ -36,4 +36,8 @@ def test_the_commands_of_each_row_are_those_that_its_test_types():
 def test_no_row_takes_more_than_two_commands_and_each_says_how_many():
     assert {name: int(cells[2]) for name, cells in rows().items()} == {name: len(each) for name, each in TOLD.items()}
     assert max(int(cells[2]) for cells in rows().values()) <= MOST_COMMANDS
-    assert all(cells[0] and cells[3] for cells in rows().values())
+    assert all(cells[0] and cells[4] for cells in rows().values())
+
+
+def test_the_pages_of_each_row_are_those_that_its_test_opens():
+    assert {name: tuple(filter(None, cells[3].split(" > "))) for name, cells in rows().items()} == PAGES

@@ -21,7 +21,7 @@ from holdfast.patterns.lease_list import LeaseStatus
 from holdfast.patterns.workers import WorkerStatus
 
 SCHEDULES: Final = ("APP", "NAME", "SCHEDULE", "LAST (UTC)", "NEXT (UTC)", "", "MISSED", "ERROR")
-LEASES: Final = ("KIND", "NAME", "PERMIT", "STATUS", "UNTIL (UTC)", "", "FENCE", "OWNER")
+LEASES: Final = ("KIND", "NAME", "PERMIT", "STATUS", "SINCE (UTC)", "UNTIL (UTC)", "", "FENCE", "OWNER")
 WORKERS: Final = ("OWNER", "ALIVE", "EXECUTIONS", "ACTORS", "OTHERS", "LEASES", "UNTIL (UTC)", "FOR EXAMPLE")
 UNKNOWN: Final = "unknown"
 
@@ -118,7 +118,8 @@ def leases(session: Session, *, kind: str | None, status: str | None, limit: int
 def _lease(each: LeaseStatus) -> tuple[str, ...]:
     permit = str(each.permit) if each.kind == "semaphore" else ""
     fence, owner = str(each.fence), plain(each.owner or "")
-    return each.kind, plain(each.name), permit, each.status, *_moment(each.until), fence, owner
+    since = "" if each.since is None else shown_moment(each.since)
+    return each.kind, plain(each.name), permit, each.status, since, *_moment(each.until), fence, owner
 
 
 @click.command(
@@ -140,6 +141,7 @@ def workers(session: Session, *, limit: int, after: str | None) -> None:
 
 def _worker(each: WorkerStatus) -> tuple[str, ...]:
     alive = "this one" if each.here else UNKNOWN if each.alive is None else "yes" if each.alive else "no"
+    alive = "stopped" if each.stopped else alive
     counts = (each.executions, each.actors, each.others, each.leases)
     until = "" if each.until is None else shown_moment(each.until)
     return plain(each.owner), alive, *map(str, counts), until, plain(", ".join(each.examples))

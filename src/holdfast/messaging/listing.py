@@ -50,7 +50,7 @@ class WaitingEvent(Struct, frozen=True, kw_only=True):
 
     ``queue`` is where it waits: in the ``outbox`` for the relay, for the ``bus``, or ``refused`` for an operator.
     ``group`` is the actor in whose order it is handled; ``None`` if it stands alone. ``consumers`` are those that are
-    subscribed now; without any the event will be dropped. ``problem`` is why the bus refused it for good.
+    subscribed now; without any the event will be dropped. ``problem`` is why the bus fails, or refused it for good.
     """
 
     app: str
@@ -95,7 +95,8 @@ async def list_waiting(
                 if len(found) >= limit:
                     return WaitingPage(tuple(found), f"{each}{CURSOR_MARK}{number}{cursor or ''}")
                 page = await home.store.query(partition(each), prefix=prefix, after=cursor, limit=limit - len(found))
-                found += [_waiting(each, item, number, known) for item in page.items]
+                failing = await _why_bus_fails(home.store, each) if name == FOR_BUS and page.items else None
+                found += [_waiting(each, item, number, known, failing) for item in page.items]
                 cursor, more = page.cursor, page.cursor is not None
     return WaitingPage(tuple(found), None)
 
@@ -118,7 +119,13 @@ async def _consumers(store: Store, app: str) -> dict[str, list[str]]:
     return known
 
 
-def _waiting(app: str, item: Item, place: int, consumers: dict[str, list[str]]) -> WaitingEvent:
+async def _why_bus_fails(store: Store, app: str) -> str | None:
+    """What the bus has last answered, if it has not accepted events since."""
+    head = await store.get(bus_queue.partition_of(app))
+    return (bus_queue.decode_head(head.body).reason or None) if head is not None else None
+
+
+def _waiting(app: str, item: Item, place: int, consumers: dict[str, list[str]], failing: str | None) -> WaitingEvent:
     match place:
         case 0:
             entry = decode_entry(item.body)
@@ -126,7 +133,7 @@ def _waiting(app: str, item: Item, place: int, consumers: dict[str, list[str]]) 
             taken = [each for each in wanted if not (entry.foreign and each == bus_queue.BUS)]
             return _event(app, place, entry, taken, None)
         case 1:
-            return _event(app, place, decode_entry(item.body), [bus_queue.BUS], None)
+            return _event(app, place, decode_entry(item.body), [bus_queue.BUS], failing)
         case _:
             refused = bus_queue.decode_unroutable(item.body)
             return _event(app, place, refused.entry, [bus_queue.BUS], refused.reason)

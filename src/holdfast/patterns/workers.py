@@ -12,6 +12,7 @@ from holdfast.actors import record as actors
 from holdfast.clock import moment
 from holdfast.keys import LARGEST_PAGE, check_limit
 from holdfast.patterns.lease_list import LeaseStatus, list_leases
+from holdfast.process_state import is_stopped
 from holdfast.workflows import record as workflows
 
 if TYPE_CHECKING:
@@ -32,14 +33,16 @@ class WorkerStatus(Struct, frozen=True, kw_only=True):
     """A process that has the home open, or owns something in it.
 
     ``here`` is the process that answers. ``alive`` is whether it lives, as far as this machine knows; ``None`` on a
-    home whose processes are elsewhere. ``executions``, ``actors`` and ``others`` count what it works on now, ``leases``
-    what its code holds, ``examples`` names some of both. ``until`` is when the first of its leases lapses unless it is
-    renewed: one in the past is of a process that has died, hangs, or was stopped.
+    home whose processes are elsewhere. ``stopped``: it lives, and a signal or a debugger has stopped it.
+    ``executions``, ``actors`` and ``others`` count what it works on now, ``leases`` what its code holds, ``examples``
+    names some of both. ``until`` is when the first of its leases lapses unless it is renewed: one in the past is of a
+    process that has died, hangs, or was stopped.
     """
 
     owner: str
     here: bool
     alive: bool | None
+    stopped: bool = False
     executions: int = 0
     actors: int = 0
     others: int = 0
@@ -133,10 +136,12 @@ def _note_lease(owned: Owned, lease: LeaseStatus) -> None:
 
 def _status(name: str, owned: Owned, runtime: Runtime) -> WorkerStatus:
     home, here = runtime.home, name == runtime.home.owner
+    alive = True if here else home.doorbell.alive(name) if home.hears_peers else None
     return WorkerStatus(
         owner=name,
         here=here,
-        alive=True if here else home.doorbell.alive(name) if home.hears_peers else None,
+        alive=alive,
+        stopped=bool(alive) and is_stopped(name),
         executions=owned.executions,
         actors=owned.actors,
         others=owned.others,

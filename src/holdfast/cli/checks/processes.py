@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from holdfast.backends.sqlite.bell_folder import beside
@@ -11,6 +10,7 @@ from holdfast.cli.checks.finding import OK, WARN, Finding, Group
 from holdfast.clock import duration, moment
 from holdfast.patterns.lease_list import LAPSED, list_leases
 from holdfast.patterns.workers import WorkerStatus, list_workers
+from holdfast.process_state import is_stopped, pid_of
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
@@ -19,10 +19,6 @@ MOST_LISTED: Final = 1_000
 
 LONG_MS: Final = 3_600_000
 """A lease that one owner has held for longer may be one that it forgot."""
-
-STOPPED: Final = ("T", "t")
-"""The states of a process that a signal, or a debugger, has stopped (proc_pid_stat(5),
-https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html)."""
 
 START_ONE: Final = "start one with holdfast run MODULE:APP"
 
@@ -67,7 +63,7 @@ def _check_stopped(living: list[WorkerStatus], now: int) -> Finding:
     group = Group()
     for each in living:
         pid, work = pid_of(each.owner), ", ".join(each.examples) or "nothing"
-        if _is_stopped(pid):
+        if each.stopped:
             group.note(_continues(pid), f"it has {work}")
         elif each.until is not None and each.until < moment(now):
             late = duration((moment(now) - each.until).total_seconds() * 1000)
@@ -82,7 +78,7 @@ def check_stopped_beside(url: str) -> list[Finding]:
     """The stopped processes that have a file open which cannot be read now: one may have stopped in a transaction."""
     folder, group = beside(os.path.realpath(url.removeprefix("sqlite:///"))), Group()
     for pid in sorted({pid_of(bell.name) for bell in folder.glob("*-*-*")}):
-        if _is_stopped(pid):
+        if is_stopped(pid):
             group.note(_continues(pid))
     if not group.count:
         return []
@@ -112,16 +108,3 @@ async def _check_leases(runtime: Runtime) -> Finding:
         "they are free when it leaves the block or its process ends. holdfast leases lists them"
     )
     return Finding(WARN, "leases", told, group.told())
-
-
-def pid_of(owner: str) -> str:
-    """The process of an owner's name."""
-    return owner.partition("-")[0]
-
-
-def _is_stopped(pid: str) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:  # it ended meanwhile, or this system has no /proc
-        return False
-    return stat.rpartition(")")[2].split()[0] in STOPPED
