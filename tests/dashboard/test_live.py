@@ -80,46 +80,49 @@ def never_looks(monkeypatch):
     monkeypatch.setattr(live, "LOOK_SECONDS", 3_600.0)
 
 
+def woken(app: hf.App, *partitions: str | None) -> None:
+    """Another process has rung for these."""
+    for each in partitions:
+        app.runtime().wake_listeners.heard(each)
+
+
 async def test_a_page_hears_what_it_shows_and_no_more_often_than_four_times_a_second(shop, person, never_looks):
-    async with shop.worker():
+    async with shop:
         await person.log_in()
         loop = asyncio.get_running_loop()
         async with listening(person, "executions") as stream:
+            await stream.events.get()
             began = loop.time()
-            for n in range(30):
-                await shop.registry.workflow("checkout").start("visa", id=f"a{n}")
+            woken(shop, *(f"wf#checkout#a{n}" for n in range(100)))
             assert await stream.next() == "stale"
-            assert await shop.handle("checkout", "a29").result() == "payment by visa"
-            await shop.registry.workflow("checkout").start("visa", id="b")
+            woken(shop, None)
             assert await stream.next() == "stale"
             assert loop.time() - began >= 2 * live.SHORTEST_PAUSE_SECONDS
             assert stream.events.empty(), "they come together"
 
 
 async def test_a_page_of_one_execution_hears_nothing_of_others(shop, person, never_looks):
-    async with shop.worker():
+    async with shop:
         await person.log_in()
-        await shop.registry.workflow("approval").start(1, id="a")
         async with listening(person, '["execution","approval","a"]') as stream:
-            await asyncio.sleep(2 * live.SHORTEST_PAUSE_SECONDS)  # it is suspended about now
-            while not stream.events.empty():
-                stream.events.get_nowait()
-            await (await shop.registry.workflow("checkout").start("visa", id="other"))
+            await stream.events.get()
+            woken(shop, "wf#approval#other", "wf#checkout#a", "actor#approval#a")
             await asyncio.sleep(2 * live.SHORTEST_PAUSE_SECONDS)
-            assert not [each for each in stream.events._queue if "stale" in each]
-            await shop.handle("approval", "a").signal("decision", "yes")
+            assert stream.events.empty()
+            woken(shop, "wf#approval#a")
             assert await stream.next() == "stale"
 
 
 async def test_a_tenant_hears_of_its_own_alone(shop, never_looks):
-    async with shop.worker():
+    async with shop:
         person = Person(shop, authenticate=tokens())
         await person.log_in("acme")
         async with listening(person, "home") as stream:
-            await (await shop.registry.workflow("checkout").start("visa", id="other/1"))
+            await stream.events.get()
+            woken(shop, "wf#checkout#other/1", "actor#Basket#other", "outbox#shop")
             await asyncio.sleep(2 * live.SHORTEST_PAUSE_SECONDS)
-            assert not [each for each in stream.events._queue if "stale" in each]
-            await (await shop.registry.workflow("checkout").start("visa", id="acme/1"))
+            assert stream.events.empty()
+            woken(shop, "wf#checkout#acme/1")
             assert await stream.next() == "stale"
 
 
@@ -173,14 +176,14 @@ async def test_there_are_only_so_many_streams_and_nothing_is_heard_without_one(s
     monkeypatch.setattr(live, "MOST_STREAMS_OF_SESSION", 1)
     async with shop:
         await person.log_in()
-        before = shop.telemetry.is_heard
+        listeners = shop.runtime().wake_listeners
         async with listening(person, "executions") as stream:
             await stream.events.get()
-            assert shop.telemetry.is_heard
+            assert listeners._for_all
             async with listening(person, "executions") as other:
                 assert other.status == 503
         await asyncio.sleep(0)
-        assert shop.telemetry.is_heard == before
+        assert not listeners._for_all
         assert (await person.get("/dashboard/events?watch=nonsense")).status == 400
         assert (await person.get("/dashboard/events")).status == 400
         assert (await Person(shop, authenticate=tokens()).get("/dashboard/events?watch=home")).status == 303
