@@ -14,6 +14,7 @@ from tests.messaging.places import FAST, Paid, Place, Placed, virtually
 import holdfast as hf
 from holdfast.backends.memory import open_memory_home
 from holdfast.errors import ConfigurationError, DuplicateName
+from holdfast.messaging.bus_queue import decode_head
 from holdfast.ports import BusEvent, Home, NotTaken, Unfit
 from holdfast.testing import MemoryBus, VirtualClock, with_bus
 
@@ -153,6 +154,7 @@ async def test_a_bus_that_is_down_delays_nothing_but_what_is_for_it(place: Place
         assert bus.orders == []
         waiting = await app.outbox.waiting()
         assert [each.consumers for each in waiting.items] == [("(bus)",)] * 20
+        assert {each.problem for each in waiting.items} == {"ThrottlingException: not now"}
         assert bus.asked < 10, "what is published meanwhile is no reason to try again"
         await asyncio.sleep(3600)
         gaps = [later - earlier for earlier, later in zip(bus.times, bus.times[1:], strict=False)]
@@ -165,6 +167,8 @@ async def test_a_bus_that_is_down_delays_nothing_but_what_is_for_it(place: Place
         await place.rest()
         assert bus.orders[-1] == "after"
         assert (await app.outbox.waiting()).items == ()
+        (head,) = [each for each in place.heads() if each.partition.startswith("bus#")]
+        assert decode_head(head.body).reason == ""
 
 
 @virtually
