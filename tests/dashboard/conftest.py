@@ -208,6 +208,10 @@ def make_shop(home: str) -> hf.App:
     async def approval(amount: int) -> str:
         return f"{await hf.signal('decision')}: {amount}"
 
+    @app.workflow
+    async def parcel() -> str:
+        return await hf.callback(str)
+
     class Basket(hf.Actor, app=app, retry=hf.Retry(max_attempts=1)):
         items: dict[str, int] = hf.field(default_factory=dict)
 

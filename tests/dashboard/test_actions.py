@@ -207,3 +207,23 @@ def test_every_action_is_a_command_with_a_right_and_those_that_cannot_be_taken_b
         "dlq discard",
     }
     assert {each.name for each in ACTIONS if each.asks} == destructive
+
+
+async def test_a_callback_is_answered_without_its_token_and_executions_are_found_by_what_they_wait_for(shop, person):
+    async with shop.worker():
+        await person.log_in()
+        await shop.registry.workflow("parcel").start(id="p")
+        await shop.registry.workflow("approval").start(1, id="a")
+        await until(lambda: waits(shop))
+        found = await person.get("/dashboard/executions?waits_for=callback")
+        assert [each.attributes["title"] for each in found.main.all("a") if "title" in each.attributes] == ["p"]
+        page = await person.get(at("parcel", "p"))
+        assert "hf1." not in page.text, "no token is shown"
+        (operation,) = page.main.all("select", name="operation")[0].all("option")
+        answer = {"operation": operation.attributes["value"], "value": '"arrived"'}
+        assert (await person.act(page, "callback answer", **answer)).status == 303
+        assert await shop.handle("parcel", "p").result() == "arrived"
+
+
+async def waits(app: hf.App) -> bool:
+    return all([(await app.handle(*each).status()).waits for each in (("parcel", "p"), ("approval", "a"))])

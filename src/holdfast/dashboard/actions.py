@@ -16,6 +16,7 @@ from holdfast import ids
 from holdfast.commands import NAMED, Command
 from holdfast.commands.actor import DeleteActor, Discard, Park, ResumeActor, Unpark
 from holdfast.commands.arguments import LEFT_OUT
+from holdfast.commands.callback import AnswerCallback
 from holdfast.commands.execution import (
     Cancel,
     Delete,
@@ -110,6 +111,16 @@ def _signal(visit: Visit, on: On, form: Form) -> Command[Any]:
     return Signal(on[0], on[1], name, signal_value(visit, on[0], name, form), request_id(form, on))
 
 
+def _answer(_visit: Visit, on: On, form: Form) -> Command[Any]:
+    operation, error = (
+        text_of(form, "operation", LONGEST_NAME_CHARACTERS),
+        text_of(form, "error", LONGEST_REASON_CHARACTERS),
+    )
+    text = form.one("value").strip()
+    value = plain_json(text.encode(), "the answer of the callback") if text else None
+    return AnswerCallback(on[0], on[1], operation, value, error or None)
+
+
 def _fork(visit: Visit, on: On, form: Form) -> Command[Any]:
     chosen = text_of(form, "new_id", LONGEST_NAME_CHARACTERS)
     made = f"{visit.tenant}fork-{request_id(form, on)[:16]}"
@@ -139,6 +150,8 @@ ACTIONS: Final = (
     Action(label="Pause", of="execution", command=Pause, make=_plain(Pause), done="starts nothing new",
            statuses=CLAIMABLE),
     Action(label="Signal", of="execution", command=Signal, make=_signal, done="has the signal", statuses=OPEN),
+    Action(label="Answer the callback", of="execution", command=AnswerCallback, make=_answer,
+           done="has its answer", statuses=OPEN, on_many=False),
     Action(label="Cancel", of="execution", command=Cancel, make=_cancel, done="is asked to stop",
            asks="It is asked to stop: its clean-up and its sagas run first.", statuses=_CANCELLABLE),
     Action(label="Terminate", of="execution", command=Terminate, make=_terminate, done="is ended",

@@ -17,7 +17,7 @@ from holdfast.errors import InvalidInput
 from holdfast.http.authentication import check_place
 from holdfast.http.showing import readable
 from holdfast.workflows.record import OPEN, check_id
-from holdfast.workflows.waits import SIGNAL
+from holdfast.workflows.waits import CALLBACK, SIGNAL
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -54,6 +54,7 @@ async def execution(visit: Visit) -> Response:
         labels=LABELS,
         operations=[line.name for line in view.timeline if line.kind == "step"],
         signals=[each.name for each in status.waits if each.kind == SIGNAL],
+        callbacks=[each.operation for each in status.waits if each.kind == CALLBACK and each.operation],
         is_open=status.status in OPEN,
     )
 

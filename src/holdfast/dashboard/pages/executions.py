@@ -16,13 +16,14 @@ from holdfast.duration import seconds
 from holdfast.errors import InvalidInput
 from holdfast.http.api import Query
 from holdfast.workflows.record import STATUSES, parse_ref
+from holdfast.workflows.waits import KINDS
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holdfast.dashboard.visit import Visit
 
-FILTERS: Final = ("workflow", "status", "tag", "since", "id", "parent", "after")
+FILTERS: Final = ("workflow", "status", "tag", "since", "id", "waits_for", "parent", "after")
 
 
 class Filters(Struct, frozen=True, kw_only=True):
@@ -33,6 +34,7 @@ class Filters(Struct, frozen=True, kw_only=True):
     tag: list[str] = []
     since: str = ""
     id: str = ""
+    waits_for: str = ""
     parent: str = ""
 
     @classmethod
@@ -57,6 +59,7 @@ async def executions(visit: Visit) -> Response:
         since=since(filters.since, visit.now_ms),
         tags=tags_of(filters.tag),
         parent=parse_ref("parent", filters.parent) if filters.parent else None,
+        waits_for=filters.waits_for or None,
         beginning=own_beginning(visit, filters.id),
         after=cursors.opened(query.one("after")),
         limit=PAGE_ROWS,
@@ -79,6 +82,7 @@ def choices(visit: Visit, filters: Filters) -> dict[str, Any]:
     return {
         "filters": filters,
         "statuses": STATUSES,
+        "waits": KINDS,
         "workflows": sorted(visit.app.registry.workflows),
         "actions": offered_on_many(visit, "execution"),
     }
