@@ -15,7 +15,7 @@ import click
 from holdfast.cli.output import as_json, echo, plain
 from holdfast.errors import HoldfastError
 from holdfast.texts import told_url
-from holdfast.workflows.callback_tokens import masked
+from holdfast.texts import masked
 
 EXIT_ERROR: Final = 1
 EXIT_USAGE: Final = 2

@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.secret import redacted
 from holdfast.texts import printable, printable_json, printable_lines, told_url
-from holdfast.workflows.callback_tokens import masked
+from holdfast.texts import masked
 
 STATUS_COLOURS: Final = {
     "COMPLETED": "green",

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.secret import redacted
-from holdfast.workflows.callback_tokens import masked
+from holdfast.texts import masked
 
 
 def shown(value: Any) -> Any:

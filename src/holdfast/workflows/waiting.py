@@ -16,7 +16,7 @@ from holdfast.replay.waiting import waits_for
 from holdfast.secret import redacted_json
 from holdfast.texts import told_place
 from holdfast.workflows.begin import Begin
-from holdfast.workflows.callback_tokens import masked
+from holdfast.texts import masked
 from holdfast.workflows.operations.awaiting import AwaitExecution
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.operations.child import CallChild
