@@ -80,12 +80,12 @@ def _without_password(word: re.Match[str]) -> str:
 
 
 def masked(text: str) -> str:
-    """The text without callback tokens.
+    """The text without callback tokens and passwords of URLs.
 
-    >>> masked(f"https://shop/hf1.eyJ9.{'0' * 64}/")
-    'https://shop/hf1.(token)/'
+    >>> masked(f"https://ann:pass@shop/hf1.eyJ9.{'0' * 64}/")
+    'https://ann:***@shop/hf1.(token)/'
     """
-    return CALLBACK_TOKEN.sub("hf1.(token)", text)
+    return told_url(CALLBACK_TOKEN.sub("hf1.(token)", text))
 
 
 def shell_line(command: str, *arguments: str, options: tuple[str, ...] = ()) -> str:

@@ -1,4 +1,4 @@
-"""What is looked at, as plain JSON: without secrets, and without the tokens of callbacks."""
+"""What is looked at, as plain JSON: without secrets, tokens of callbacks and passwords of URLs."""
 
 from __future__ import annotations
 

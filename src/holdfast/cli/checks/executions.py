@@ -90,9 +90,7 @@ def _error(record: ExecutionRecord) -> str | None:
 async def count_executions(home: Home, now: int) -> Executions:
     """The executions of a home. Where it counts them by an index, only those are read that are not over and well."""
     counts = Counter[str](), Counter[str](), Counter[str]()
-    found = Executions(
-        now, *counts, Group(), Group(), Group(), Group(), 0, Waiting(now), home.doorbell.alive
-    )
+    found = Executions(now, *counts, Group(), Group(), Group(), Group(), 0, Waiting(now), home.doorbell.alive)
     if home.census is None:
         async for head in heads(home.store, PARTITION_PREFIX):
             found.statuses[head.status] += 1
