@@ -185,11 +185,12 @@ def _parts_of(error: BaseException) -> tuple[BaseException, ...]:
 
 
 def _message_of(error: BaseException) -> str:
-    if not isinstance(error, BaseExceptionGroup):
-        return _own_message_of(error)
-    parts = "; ".join(f"{type(part).__name__}: {_own_message_of(part)}" for part in _parts_of(error))
-    # A group that was made from a record has them in its message already, with the number of all there were.
-    return error.message if parts in error.message else f"{_own_message_of(error)}: {parts}"
+    own, parts = _own_message_of(error), _parts_of(error)
+    if not parts:
+        return own
+    told = "; ".join(f"{type(part).__name__}: {_own_message_of(part)}" for part in parts)
+    # A group that was made from a record has its parts in its message, with the number of all there were.
+    return own.rpartition(" (")[0] if told in own else f"{own}: {told}"
 
 
 def _own_message_of(error: BaseException) -> str:
