@@ -32,7 +32,7 @@ PUBLIC_NAMES = {
         "ExecutionTimedOut HoldfastError IOOutsideStep IdempotencyMismatch InvalidInput InvalidState "
         "InvalidToken KeyParked LeaseLost MailboxFull NestedDurableCall NondeterminismError NotFound "
         "PayloadTooLarge ResultNotStored SerializationError StepFailed StepInterrupted StepTimeout StoreError "
-        "Terminal UnknownName WaitTimeout"
+        "StreamDeleted Terminal UnknownName WaitTimeout"
     ),
     "http.authentication": "BearerTokens Caller iam_caller",
     "http.limits": "HttpLimits",

@@ -58,6 +58,7 @@ from holdfast.errors import StepFailed as StepFailed
 from holdfast.errors import StepInterrupted as StepInterrupted
 from holdfast.errors import StepTimeout as StepTimeout
 from holdfast.errors import StoreError as StoreError
+from holdfast.errors import StreamDeleted as StreamDeleted
 from holdfast.errors import Terminal as Terminal
 from holdfast.errors import UnknownName as UnknownName
 from holdfast.errors import WaitTimeout as WaitTimeout
