@@ -70,12 +70,16 @@ def test_a_lock_holds_what_is_wanted(lock: Path) -> None:
         assert each.specifier.contains(locked[each.name.lower().replace("_", "-")]), f"{each}: run `make lock`"
 
 
-IMPORTED_AS = {"aws-cdk-lib": "aws_cdk"}
+IMPORTED_AS = {
+    "aws-cdk-lib": "aws_cdk",
+    "opentelemetry-exporter-otlp-proto-http": "opentelemetry.exporter.otlp.proto.http",
+    "opentelemetry-sdk": "opentelemetry.sdk",
+}
 """The packages whose modules have another name."""
 
 
 def modules_imported(package: Path) -> set[str]:
-    """The names that a package imports, or loads by ``import_module``, without what follows a dot."""
+    """The modules that a package imports, or loads by ``import_module``, and the packages that they are in."""
     found: set[str] = set()
     for node in (each for path in package.rglob("*.py") for each in ast.walk(ast.parse(path.read_text()))):
         match node:
@@ -87,7 +91,8 @@ def modules_imported(package: Path) -> set[str]:
                 found.add(module)
             case _:
                 pass
-    return {name.partition(".")[0] for name in found}
+    parts = (name.split(".") for name in found)
+    return {".".join(each[:length]) for each in parts for length in range(1, len(each) + 1)}
 
 
 def test_what_users_get_is_imported_somewhere() -> None:
@@ -102,7 +107,7 @@ def test_what_is_imported_is_found_in_each_form(tmp_path: Path) -> None:
     (tmp_path / "module.py").write_text(
         "import one.two\nfrom three.four import five\nfrom . import six\nimport_module('seven.eight')\n"
     )
-    assert modules_imported(tmp_path) == {"one", "three", "seven"}
+    assert modules_imported(tmp_path) == {"one", "one.two", "three", "three.four", "seven", "seven.eight"}
 
 
 def test_what_runs_here_is_what_was_locked() -> None:
