@@ -23,7 +23,7 @@ PUBLIC_NAMES = {
     "coordination.schedule": "Missed",
     "coordination.sealing.envelope": "SealedOnly",
     "coordination.stream.fold": "Fold",
-    "coordination.stream.record": "Recorded",
+    "coordination.stream.record": "Recorded StreamDeleted",
     "coordination.stream.streams": "Stream Streams",
     "dashboard.options": "Dashboard",
     "errors": (
@@ -32,7 +32,7 @@ PUBLIC_NAMES = {
         "ExecutionTimedOut HoldfastError IOOutsideStep IdempotencyMismatch InvalidInput InvalidState "
         "InvalidToken KeyParked LeaseLost MailboxFull NestedDurableCall NondeterminismError NotFound "
         "PayloadTooLarge ResultNotStored SerializationError StepFailed StepInterrupted StepTimeout StoreError "
-        "StreamDeleted Terminal UnknownName WaitTimeout"
+        "Terminal UnknownName WaitTimeout"
     ),
     "http.authentication": "BearerTokens Caller iam_caller",
     "http.limits": "HttpLimits",

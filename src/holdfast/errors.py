@@ -28,8 +28,7 @@
     ├── Busy                         another attempt runs under this key; carries when to try again
     ├── KeyParked                    the attempts under this key crashed one after the other; a person must act
     ├── ResultNotStored              the handler has run, but its result is not in the store; carries the value
-    ├── Conflict                     another writer has changed it meanwhile; carries the present version
-    │   └── StreamDeleted            the events of a stream up to a version were deleted; carries that version
+    ├── Conflict                     another writer has changed it (or, StreamDeleted, deleted it); carries the version
     ├── NotFound                     there is no such execution, document or stream
     ├── InvalidState                 the execution's status does not allow this
     ├── Terminal                     raise (a subclass of) it in a step: never retried
@@ -261,17 +260,6 @@ class Conflict(HoldfastError):
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-class StreamDeleted(Conflict):
-    """The events of a stream were deleted, up to the version ``there``; nothing of a write was applied.
-
-    A reader in the middle of them, or a writer at one of their versions, hears it. Read on behind ``there``, where the
-    stream begins again, and forget what you have made of earlier events.
-    """
-
-    code = "stream_deleted"
-    retryable = False
 
 
 class Busy(HoldfastError):

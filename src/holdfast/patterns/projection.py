@@ -12,9 +12,9 @@ from typing import Any, Final, Generic, TypeVar
 
 from holdfast.containment import contained
 from holdfast.coordination.document.documents import Document
-from holdfast.coordination.stream.record import Recorded
+from holdfast.coordination.stream.record import Recorded, StreamDeleted
 from holdfast.coordination.stream.streams import Stream, Streams
-from holdfast.errors import InvalidInput, StreamDeleted
+from holdfast.errors import InvalidInput
 from holdfast.patterns.atomic import Transaction
 
 T = TypeVar("T")

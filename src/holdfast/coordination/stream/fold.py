@@ -14,8 +14,8 @@ from msgspec import Raw, Struct
 
 from holdfast.codec.stored import stored
 from holdfast.codec.typed import Codec, codec_for
-from holdfast.coordination.stream.record import SNAPSHOT_PREFIX, Place, Recorded, encode, is_live
-from holdfast.errors import ConfigurationError, PayloadTooLarge, Refused, StoreUnavailable, StreamDeleted
+from holdfast.coordination.stream.record import SNAPSHOT_PREFIX, Place, Recorded, StreamDeleted, encode, is_live
+from holdfast.errors import ConfigurationError, PayloadTooLarge, Refused, StoreUnavailable
 from holdfast.items import ABSENT, AnyOf, Item, Put, RevisionIs
 from holdfast.keys import check_key
 from holdfast.opened import Opened

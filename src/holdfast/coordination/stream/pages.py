@@ -13,11 +13,11 @@ from holdfast.coordination.stream.record import (
     EVENT_PREFIX,
     Deletion,
     Place,
+    StreamDeleted,
     event_sort,
     stream_deleted,
     version_of,
 )
-from holdfast.errors import StreamDeleted
 from holdfast.items import Item
 
 PAGE_EVENTS: Final = 200

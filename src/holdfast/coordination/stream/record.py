@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from holdfast.codec.stored import stored
 from holdfast.coordination.stream.kinds import Kinds
-from holdfast.errors import StreamDeleted
+from holdfast.errors import Conflict
 from holdfast.items import ABSENT, Item, Put, StatusIn, Update
 from holdfast.keys import SEPARATOR
 
@@ -78,6 +78,17 @@ encode: Final = msgspec.json.Encoder().encode
 decode_deletion: Final = stored(Deletion, "the deletion of a stream")
 decode_event: Final = stored(StoredEvent, "an event of a stream")
 decode_request: Final = stored(Request, "a request to a stream")
+
+
+class StreamDeleted(Conflict):
+    """The events of a stream were deleted, up to the version ``there``; nothing of a write was applied.
+
+    A reader in the middle of them, or a writer at one of their versions, hears it. Read on behind ``there``, where the
+    stream begins again, and forget what you have made of earlier events.
+    """
+
+    code = "stream_deleted"
+    retryable = False
 
 
 class Place(Struct, frozen=True):

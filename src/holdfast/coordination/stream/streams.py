@@ -31,13 +31,14 @@ from holdfast.coordination.stream.record import (
     Recorded,
     Request,
     StoredEvent,
+    StreamDeleted,
     decode_request,
     deletion_in,
     event_sort,
     recorded,
     stream_deleted,
 )
-from holdfast.errors import ConfigurationError, Conflict, IdempotencyMismatch, InvalidInput, Refused, StreamDeleted
+from holdfast.errors import ConfigurationError, Conflict, IdempotencyMismatch, InvalidInput, Refused
 from holdfast.items import Item
 from holdfast.keys import check_key
 from holdfast.opened import Opened
