@@ -59,9 +59,7 @@ async def test_a_cookie_that_was_changed_or_made_elsewhere_lets_nobody_in(shop, 
     async with shop:
         await person.log_in()
         ((name, value),) = person.cookies.items()
-        forged = (
-            value[:-5] + ("A" if value[-5] != "A" else "B") + value[-4:]
-        )  # the last one has idle bits
+        forged = value[:-5] + ("A" if value[-5] != "A" else "B") + value[-4:]  # the last one has idle bits
         for changed in (forged, value[1:], "", "x.y.z", value * 2):
             person.cookies = {name: changed}
             assert (await person.get("/dashboard/executions")).status == 303
