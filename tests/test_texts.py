@@ -174,5 +174,6 @@ def test_a_place_in_code_is_told_without_where_this_machine_keeps_it(tmp_path, m
     assert told_place(str(here / "job.py"), 3) == "job.py:3"
     assert told_place("/elsewhere/secret/job.py", 3) == "job.py:3"
     assert told_place("<stdin>", 3) == "<stdin>:3"
+    assert told_place("/elsewhere/caf\udce9.py", 3) == r"caf\udce9.py:3", "what is recorded is UTF-8"
     here.rmdir()
     assert told_place(str(here / "job.py"), 3) in {"job.py:3", "here/job.py:3"}, "the current folder may be gone"

@@ -78,17 +78,22 @@ def _without_password(word: re.Match[str]) -> str:
 
 def told_place(file: str, line: int) -> str:
     """A line of code for messages: its file relative to the folder from which it is imported, or to the current one. Of
-    any other file only the name is shown: never its place on this machine.
+    any other file only the name is shown: never its place on this machine. Bytes of its name that are no text are
+    escaped, since what is recorded is UTF-8.
 
     >>> told_place("/srv/secret/shop.py", 7)
     'shop.py:7'
     """
+    return f"{_told_file(file)}:{line}".encode(errors="backslashreplace").decode()
+
+
+def _told_file(file: str) -> str:
     path = Path(file)
     if not path.is_absolute():
-        return f"{file}:{line}"
+        return file
     folders = [folder for folder in map(Path, [*sys.path, _current_folder()]) if folder.name and folder in path.parents]
     nearest = max(folders, key=lambda folder: len(folder.parts), default=path.parent)
-    return f"{path.relative_to(nearest).as_posix()}:{line}"
+    return path.relative_to(nearest).as_posix()
 
 
 def _current_folder() -> str:

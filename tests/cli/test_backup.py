@@ -13,6 +13,7 @@ import pytest
 
 from holdfast.backends.sqlite import backup as sqlite
 from holdfast.backends.sqlite.connection import open_connections
+from holdfast.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
 from holdfast.errors import StoreUnavailable, StoreUnusable
 
 
@@ -47,6 +48,21 @@ def test_only_its_owner_may_read_it_whatever_the_umask(started, mask):
     finally:
         os.umask(before)
     assert stat.S_IMODE(started.path("copy.db").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION + 1))
+def test_a_file_of_an_older_release_is_copied_as_it_is(tmp_path, version):
+    old = tmp_path / "old.db"
+    with closing(apsw.Connection(str(old))) as made:
+        for statement in (each for migration in MIGRATIONS[:version] for each in migration):
+            made.execute(statement)
+        made.execute("INSERT INTO holdfast_heads (partition, revision, epoch, body) VALUES ('wf#a#1', 1, 1, x'')")
+        made.pragma("application_id", APPLICATION_ID)
+        made.pragma("user_version", version)
+    copied = sqlite.back_up(str(old), tmp_path / "copy.db")
+    assert (copied.items, copied.blobs, copied.schema_version) == (1, 0, version)
+    restored, _ = sqlite.restore(tmp_path / "copy.db", str(old))
+    assert restored == copied
 
 
 def test_the_copy_is_of_one_moment_whatever_is_committed_meanwhile(started):

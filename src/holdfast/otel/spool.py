@@ -51,15 +51,22 @@ class Spool:
             except RuntimeError:  # the system has no thread to give: what waits is taken by the next one, or dropped
                 self._runs = False
 
+    def _ends(self) -> bool:
+        """Whether the thread may end. It says so before it looks for the last time: what is put after that look finds
+        that no thread runs, and begins one.
+        """
+        with self._lock:
+            self._runs = False
+            self._runs = not self._queue.empty()
+            return not self._runs
+
     def _run(self) -> None:
         while True:
             try:
                 work = self._queue.get(timeout=IDLE_SECONDS)
             except Empty:
-                with self._lock:
-                    if self._queue.empty():
-                        self._runs = False
-                        return
+                if self._ends():
+                    return
                 continue
             try:
                 work()

@@ -23,7 +23,7 @@ from holdfast.backends.sqlite.failures import explained
 from holdfast.backends.sqlite.identity import Identity
 from holdfast.backends.sqlite.integrity import damage
 from holdfast.backends.sqlite.private_file import COMPANIONS, real_path
-from holdfast.backends.sqlite.schema import APPLICATION_ID, COUNT_ROWS
+from holdfast.backends.sqlite.schema import APPLICATION_ID, BLOBS_SINCE_VERSION, COUNT_BLOBS, COUNT_ITEMS
 from holdfast.errors import InvalidInput, InvalidState, StoreUnusable
 from holdfast.files import give_name, new_file, sync_folder
 
@@ -167,7 +167,11 @@ def _check_ours(connection: Database, path: Path) -> None:
 
 
 def _counted(connection: Database) -> tuple[int, int]:
-    ((items, blobs),) = connection.execute(COUNT_ROWS).fetchall()
+    """How many items and blobs there are. A file of an older release is copied as it is, and not migrated."""
+    ((items,),) = connection.execute(COUNT_ITEMS).fetchall()
+    if connection.pragma("user_version") < BLOBS_SINCE_VERSION:
+        return items, 0
+    ((blobs,),) = connection.execute(COUNT_BLOBS).fetchall()
     return items, blobs
 
 

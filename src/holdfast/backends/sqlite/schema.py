@@ -127,8 +127,7 @@ ADOPT_SALT: Final = "UPDATE holdfast_settings SET value = ?1 WHERE name = 'salt'
 # How many tables in the file are not ours (and whether it is new).
 COUNT_TABLES: Final = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'holdfast\\_%' ESCAPE '\\'"
 
-# How many items and blobs the file holds, for the check of a copy.
-COUNT_ROWS: Final = """
-SELECT (SELECT count(*) FROM holdfast_heads) + (SELECT count(*) FROM holdfast_entries),
-       (SELECT count(*) FROM holdfast_blobs)
-"""
+# How many items and blobs the file holds, for the check of a copy. The first version has no table of blobs.
+COUNT_ITEMS: Final = "SELECT (SELECT count(*) FROM holdfast_heads) + (SELECT count(*) FROM holdfast_entries)"
+COUNT_BLOBS: Final = "SELECT count(*) FROM holdfast_blobs"
+BLOBS_SINCE_VERSION: Final = 2
