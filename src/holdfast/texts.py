@@ -63,7 +63,8 @@ def told_url(url: str) -> str:
     >>> told_url("redis://ann:pa@ss@cache:6379/0?password=x&db=1")
     'redis://ann:***@cache:6379/0?password=***&db=1'
     """
-    return SECRET_OPTION.sub(rf"\g<before>{HIDDEN}", WORD.sub(_without_password, url))
+    told = WORD.sub(_without_password, url) if "@" in url and ":/" in url else url
+    return SECRET_OPTION.sub(rf"\g<before>{HIDDEN}", told) if "=" in told else told
 
 
 def _without_password(word: re.Match[str]) -> str:
@@ -85,7 +86,7 @@ def masked(text: str) -> str:
     >>> masked(f"https://ann:pass@shop/hf1.eyJ9.{'0' * 64}/")
     'https://ann:***@shop/hf1.(token)/'
     """
-    return told_url(CALLBACK_TOKEN.sub("hf1.(token)", text))
+    return told_url(CALLBACK_TOKEN.sub("hf1.(token)", text) if "hf" in text else text)
 
 
 def shell_line(command: str, *arguments: str, options: tuple[str, ...] = ()) -> str:

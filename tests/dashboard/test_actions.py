@@ -12,7 +12,9 @@ from tests.dashboard.conftest import Person, at, tokens
 import holdfast as hf
 from holdfast.commands import NAMED
 from holdfast.coordination.audit import rows_since
+from holdfast.dashboard import acting
 from holdfast.dashboard.actions import ACTIONS
+from holdfast.errors import StoreUnavailable
 
 PATIENCE_SECONDS = 60
 
@@ -228,3 +230,94 @@ async def test_a_callback_is_answered_without_its_token_and_executions_are_found
 
 async def waits(app: hf.App) -> bool:
     return all([(await app.handle(*each).status()).waits for each in (("parcel", "p"), ("approval", "a"))])
+
+
+async def test_a_form_that_is_sent_at_once_by_two_clicks_makes_one_fork_and_leads_both_to_it(shop, person):
+    async with shop:
+        await person.log_in()
+        await shop.registry.workflow("approval").start(5, id="a")
+        page = await person.get(at("approval", "a"))
+        told = await asyncio.gather(*(person.act(page, "fork") for _ in range(5)))
+        assert {each.status for each in told} == {303}
+        assert len({each.header("location") for each in told}) == 1
+        taken = await person.act(page, "fork", new_id="a")
+        assert taken.status == 409, "an id that was chosen is another's"
+
+
+async def test_a_form_that_says_something_else_is_another_request(shop, person):
+    async with shop.worker():
+        await person.log_in()
+        await shop.registry.workflow("approval").start(5, id="a")
+        page = await person.get("/dashboard/signal?workflow=approval&id=a")
+        for name, value in (("other", "1"), ("other", "2"), ("other", "2"), ("decision", "1")):
+            assert (await person.act(page, "signal", name=name, value=value)).status == 303
+        await until(lambda: is_ended(shop, "a"))
+        history = [(event.kind, event.name) for event in await shop.handle("approval", "a").history()]
+        assert history.count(("signal", "other")) == 2
+
+
+async def test_a_store_that_does_not_answer_is_waited_for_once(shop, person, monkeypatch):
+    async with shop:
+        await person.log_in()
+        for n in range(3):
+            await shop.registry.workflow("approval").start(n, id=f"a{n}")
+        page = await person.get("/dashboard/executions")
+        tried = 0
+
+        async def unavailable(*_):
+            nonlocal tried
+            tried += 1
+            raise StoreUnavailable("locked")
+
+        monkeypatch.setattr(acting, "perform", unavailable)
+        told = await person.act(page, "pause", on=[json.dumps(["approval", f"a{n}"]) for n in range(3)])
+        assert tried == 1
+        assert told.text.count("was not tried") == 2
+
+
+async def test_a_form_that_is_sent_at_once_by_two_clicks_makes_one_fork_and_leads_both_to_it(shop, person):
+    async with shop:
+        await person.log_in()
+        await shop.registry.workflow("approval").start(5, id="a")
+        page = await person.get(at("approval", "a"))
+        told = await asyncio.gather(*(person.act(page, "fork") for _ in range(5)))
+        assert {each.status for each in told} == {303}
+        assert len({each.header("location") for each in told}) == 1
+        taken = await person.act(page, "fork", new_id="a")
+        assert taken.status == 409, "an id that was chosen is another's"
+
+
+async def test_a_form_that_says_something_else_is_another_request(shop, person):
+    async with shop:
+        await person.log_in()
+        await shop.registry.workflow("approval").start(5, id="a")
+        page = await person.get("/dashboard/signal?workflow=approval&id=a")
+        for value in ("1", "2", "2"):
+            assert (await person.act(page, "signal", name="decision", value=value)).status == 303
+        assert [each.value async for each in sent_to(shop, "a")] == [1, 2]
+
+
+async def sent_to(app: hf.App, id: str):
+    """The signals that an execution has in its inbox."""
+    runtime = app.runtime()
+    for message in await inbox_of(runtime.home.store, id):
+        yield message
+
+
+async def test_a_store_that_does_not_answer_is_waited_for_once(shop, person, monkeypatch):
+    async with shop:
+        await person.log_in()
+        for n in range(3):
+            await shop.registry.workflow("approval").start(n, id=f"a{n}")
+        page = await person.get("/dashboard/executions")
+        tried = 0
+
+        async def unavailable(*_):
+            nonlocal tried
+            tried += 1
+            raise hf.StoreUnavailable("locked")
+
+        monkeypatch.setattr(acting, "perform", unavailable)
+        told = await person.act(page, "pause", on=[json.dumps(["approval", f"a{n}"]) for n in range(3)])
+        assert tried == 1
+        assert told.text.count("was not tried") == 2

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
 from starlette.responses import RedirectResponse, Response
 
-from holdfast.commands.execution import Fork, Signal, Status
+from holdfast.commands.execution import Fork, Forked, Signal, Status
 from holdfast.dashboard.actions import ACTION_NAMED, Action, On, offered, offered_on_many
 from holdfast.dashboard.links import safe_way_back
 from holdfast.dashboard.performing import perform
 from holdfast.dashboard.rendering import render
 from holdfast.dashboard.signals import signal_again
-from holdfast.errors import HoldfastError, InvalidInput, NotFound
+from holdfast.errors import HoldfastError, InvalidInput, InvalidState, NotFound
 from holdfast.http.problems import Problem, fault, problem_of
 
 if TYPE_CHECKING:
+    from holdfast.commands import Command
     from holdfast.dashboard.forms import Form
     from holdfast.dashboard.visit import Visit
 
@@ -58,7 +59,7 @@ async def act(visit: Visit) -> Response:
         return render(
             visit, "sure.html", action=action, fields=form.pairs(), names=[name_of(on) for on in selected], back=back
         )
-    outcomes = [await _outcome(visit, action, on, form) for on in selected]
+    outcomes = await _outcomes(visit, action, selected, form)
     if len(outcomes) == 1 and outcomes[0].is_done:
         return Done(f"{outcomes[0].what} {outcomes[0].text}", outcomes[0].href if action.command is Fork else back)
     if action.command is Signal and form.one("checked") and outcomes[0].status == HTTPStatus.BAD_REQUEST:
@@ -100,11 +101,29 @@ def _selected(form: Form, action: Action) -> list[On]:
     return found
 
 
+async def _outcomes(visit: Visit, action: Action, selected: list[On], form: Form) -> list[Outcome]:
+    """What became of each. If the store does not answer, the others are not tried: each would be waited for."""
+    found: list[Outcome] = []
+    for on in selected:
+        if found and found[-1].status == HTTPStatus.SERVICE_UNAVAILABLE:
+            found.append(
+                Outcome(
+                    what=name_of(on),
+                    href=_href(visit, action, on),
+                    status=HTTPStatus.SERVICE_UNAVAILABLE,
+                    text="was not tried",
+                )
+            )
+        else:
+            found.append(await _outcome(visit, action, on, form))
+    return found
+
+
 async def _outcome(visit: Visit, action: Action, on: On, form: Form) -> Outcome:
     what, href = name_of(on), _href(visit, action, on)
     try:
         command = await action.make(visit, on, form)
-        made = await perform(visit, command)
+        made = await _performed(visit, command, form)
     except Problem as problem:
         return Outcome(what=what, href=href, status=problem.status, text=problem.detail)
     except HoldfastError as error:
@@ -122,12 +141,27 @@ async def _outcome(visit: Visit, action: Action, on: On, form: Form) -> Outcome:
     return Outcome(what=what, href=href, status=200, text=action.done)
 
 
+async def _performed(visit: Visit, command: Command[Any], form: Form) -> Any:
+    """What a command answers. A fork that this form has made before is answered once more: its id says so."""
+    try:
+        return await perform(visit, command)
+    except InvalidState:
+        if not isinstance(command, Fork) or form.one("new_id").strip() or command.new_id is None:
+            raise
+        if not await _stands_as(visit, command.workflow, command.new_id):
+            raise
+        return Forked(command.workflow, command.new_id)
+
+
 async def _stands(visit: Visit, action: Action, on: On) -> str:
     """How an execution is now, after an action that could not be performed."""
-    if action.of != "execution":
-        return ""
+    return await _stands_as(visit, *on) if action.of == "execution" else ""
+
+
+async def _stands_as(visit: Visit, workflow: str, id: str) -> str:
+    """The status of an execution; empty if there is none."""
     try:
-        return (await visit.read(Status(*on))).status
+        return (await visit.read(Status(workflow, id))).status
     except HoldfastError:
         return ""
 

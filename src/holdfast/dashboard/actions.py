@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast import ids
+from holdfast.codec import jsontext
 from holdfast.commands import NAMED, Command
 from holdfast.commands.actor import DeleteActor, Discard, Park, ResumeActor, Unpark
 from holdfast.commands.arguments import LEFT_OUT
@@ -76,11 +77,11 @@ class Action(Struct, frozen=True, kw_only=True):
         return visit.may(self.right) and (not self.statuses or status in self.statuses)
 
 
-def request_id(form: Form, on: On) -> str:
+def request_id(form: Form, on: On, *what: str) -> str:
     """The id of a request: made with the form, so that a form that is sent twice is one request. Each button of a form
-    is a request of its own.
+    is a request of its own, and so is a form that says something else, such as one that a browser went back to.
     """
-    return ids.derive("form", form.one("form"), form.one("action"), *on)
+    return ids.derive("form", form.one("form"), form.one("action"), *on, *what)
 
 
 def text_of(form: Form, name: str, longest: int) -> str:
@@ -113,7 +114,7 @@ async def _signal(visit: Visit, on: On, form: Form) -> Command[Any]:
     if not name:
         raise InvalidInput("a signal must have a name")
     value = await signal_value(visit, on[0], on[1], name, form)
-    return Signal(on[0], on[1], name, value, request_id(form, on))
+    return Signal(on[0], on[1], name, value, request_id(form, on, name, jsontext.encode(value).decode()))
 
 
 async def _answer(_visit: Visit, on: On, form: Form) -> Command[Any]:
@@ -128,8 +129,9 @@ async def _answer(_visit: Visit, on: On, form: Form) -> Command[Any]:
 
 async def _fork(visit: Visit, on: On, form: Form) -> Command[Any]:
     chosen = text_of(form, "new_id", LONGEST_NAME_CHARACTERS)
-    made = f"{visit.tenant}fork-{request_id(form, on)[:16]}"
-    return Fork(on[0], on[1], chosen or made, text_of(form, "before", LONGEST_NAME_CHARACTERS) or None)
+    before = text_of(form, "before", LONGEST_NAME_CHARACTERS)
+    made = f"{visit.tenant}fork-{request_id(form, on, before)[:16]}"
+    return Fork(on[0], on[1], chosen or made, before or None)
 
 
 def _arguments(form: Form) -> Raw:

@@ -38,10 +38,16 @@ LOOK_SECONDS: Final = 1.0
 PAID_LOOK_SECONDS: Final = 15.0
 """How long a page waits for a hint before it looks all the same; the second where reads are billed."""
 
+STREAM_SECONDS: Final = 25.0
+"""How long a stream lasts: then its page opens another one. A server that does not say when it stops, such as uvicorn,
+waits for its responses to end (https://www.uvicorn.org/server-behavior/#graceful-process-shutdown).
+"""
+
 MOST_STREAMS: Final = 200
 MOST_STREAMS_OF_SESSION: Final = 30
 
 STALE: Final = b"event: stale\ndata: main\n\n"
+AGAIN: Final = b"event: again\ndata: stream\n\n"
 OVER: Final = b"event: over\ndata: session\n\n"
 FIRST: Final = b"retry: 2000\n\n"
 
@@ -53,7 +59,7 @@ class Stream:
 
     def __init__(self, session: str, admits: Admits) -> None:
         self.session = session
-        self.server_stops = False
+        self.last = b""
         self._ended = asyncio.Event()
         self._admits = admits
         self._news = asyncio.Event()
@@ -67,9 +73,10 @@ class Stream:
         """Whether nothing more is sent."""
         return self._ended.is_set()
 
-    def end(self, *, server_stops: bool = False) -> None:
-        """End the stream: its session is over, or the server stops."""
-        self.server_stops = server_stops
+    def end(self, last: bytes = b"") -> None:
+        """End the stream with this event. Without one, the browser opens it again after a while by itself."""
+        if not self._ended.is_set():
+            self.last = last
         self._ended.set()
         self._news.set()
 
@@ -106,34 +113,43 @@ class Streams:
     def end(self) -> None:
         """End all streams: the server stops."""
         for stream in self._open:
-            stream.end(server_stops=True)
+            stream.end()
 
     def end_session(self, session: str) -> None:
         """End the streams of a session: its user has logged out."""
         for stream in self._open:
             if stream.session == session:
-                stream.end()
+                stream.end(OVER)
 
     async def _events(self, visit: Visit, stream: Stream) -> AsyncIterator[bytes]:
         runtime = self._app.runtime()
         loop, look = runtime.loop, PAID_LOOK_SECONDS if runtime.home.reads_are_paid else LOOK_SECONDS
         self._add(stream)
+        lasts = loop.call_later(STREAM_SECONDS, stream.end, AGAIN)
+        has_told = False
         try:
             yield FIRST
             while True:
                 pause = SHORTEST_PAUSE_SECONDS * len(self._open)
                 sent_at = loop.time()
                 await stream.next(max(look, pause))
-                if stream.has_ended() or await self._is_over(visit):
+                if stream.has_ended():
+                    break
+                if await self._is_over(visit):
+                    stream.end(OVER)
                     break
                 while not stream.has_ended() and (left := sent_at + pause - loop.time()) > 0:
                     await stream.next(left)
                 if stream.has_ended():
                     break
                 yield STALE
-            if not stream.server_stops:
-                yield OVER
+                has_told = True
+            if stream.last == AGAIN and not has_told:
+                yield STALE  # so many pages are open that its turn has not come
+            if stream.last:
+                yield stream.last
         finally:
+            lasts.cancel()
             self._remove(stream)
 
     async def _is_over(self, visit: Visit) -> bool:

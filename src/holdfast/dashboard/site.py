@@ -59,6 +59,7 @@ class DashboardSite:
         self._starlette = Starlette(
             routes=routes, exception_handlers={404: self._nothing_here, 405: self._nothing_here}
         )
+        self._starlette.router.redirect_slashes = False  # it would lead to whatever host the request names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -154,8 +155,12 @@ class DashboardSite:
 
     def _to_login(self, request: Request) -> Response:
         root = root_of(request)
-        if request.method not in {"GET", "HEAD"} or "holdfast-fragment" in request.headers:
-            return PlainTextResponse("your session is over: log in again", HTTPStatus.UNAUTHORIZED)
+        over = "your session is over: log in again"
+        if "holdfast-fragment" in request.headers:
+            return PlainTextResponse(over, HTTPStatus.UNAUTHORIZED)
+        if request.method not in {"GET", "HEAD"}:
+            problem = Problem(401, "unauthenticated", f"{over}, and repeat what you did, since nothing was changed")
+            return trouble(None, problem, root, self._title)
         back = request.scope["path"] + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(link(root, "login", back=back), HTTPStatus.SEE_OTHER)
 

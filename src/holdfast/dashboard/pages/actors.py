@@ -15,6 +15,7 @@ from holdfast.dashboard.visit import PAGE_ROWS
 from holdfast.errors import InvalidInput
 from holdfast.http.authentication import check_place
 from holdfast.keys import check_id
+from holdfast.texts import printable_json
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -74,4 +75,5 @@ async def actor(visit: Visit) -> Response:
 
 def text_of(value: Any) -> str:
     """A value as JSON for people, without secrets and tokens, cut if it is very long."""
-    return cut(json.dumps(shown(value), indent=2, ensure_ascii=False))
+    text = cut(json.dumps(shown(value), indent=2, ensure_ascii=False))
+    return "\n".join(map(printable_json, text.split("\n")))

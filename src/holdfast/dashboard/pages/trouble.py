@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 HEADINGS = {
     400: "That cannot be done",
+    401: "Log in again",
     403: "You may not do that",
     404: "Not found",
     409: "It has changed meanwhile",

@@ -11,8 +11,12 @@ function keyOf(node) {
   return node.nodeType === Node.ELEMENT_NODE ? node.getAttribute("data-key") || node.id || "" : "";
 }
 
-// Whether an element of the page may go on as an element of the new page. What a box or a field is about is never
-// guessed from its position: a row is its key, and a box is its value.
+function titleOf(details) {
+  return details.firstElementChild ? details.firstElementChild.textContent : "";
+}
+
+// Whether an element of the page may go on as an element of the new page. What something is about is never guessed from
+// its position: a row is its key, a box and a button are their values, a menu is what it is called.
 function isSame(old, fresh) {
   if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || keyOf(old) !== keyOf(fresh)) return false;
   if (old.nodeName === "INPUT") {
@@ -20,6 +24,9 @@ function isSame(old, fresh) {
     const valueFits = !byValue || old.getAttribute("value") === fresh.getAttribute("value");
     return old.type === fresh.type && old.name === fresh.name && valueFits;
   }
+  if (old.nodeName === "BUTTON") return old.name === fresh.name && old.value === fresh.value;
+  if (old.nodeName === "DIV") return old.className === fresh.className;
+  if (old.nodeName === "DETAILS") return !!keyOf(old) || titleOf(old) === titleOf(fresh);
   if (old.nodeName === "FORM") {
     const about = (form) => Array.from(form.querySelectorAll("input[type=hidden][name=on]"), (on) => on.value).join("\n");
     return old.getAttribute("action") === fresh.getAttribute("action") && about(old) === about(fresh);
@@ -46,7 +53,9 @@ function morph(old, fresh) {
   const wanted = Array.from(fresh.childNodes, (child) => {
     let match = keyed.get(keyOf(child));
     if (!keyOf(child)) {
-      const place = loose.findIndex((each) => isSame(each, child));
+      // A text fits only in its place: if it were looked for, the elements before it would be left behind.
+      const near = child.nodeType === Node.ELEMENT_NODE ? loose : loose.slice(0, 1);
+      const place = near.findIndex((each) => isSame(each, child));
       match = place < 0 ? undefined : loose[place];
       loose.splice(0, place + 1);
     }
@@ -134,6 +143,7 @@ function listen() {
   source = new EventSource(`${root}/events?watch=${encodeURIComponent(watch)}`);
   source.addEventListener("open", () => tell("live", true));
   source.addEventListener("stale", refresh);
+  source.addEventListener("again", listen);
   source.addEventListener("over", () => lose("log in again"));
   source.addEventListener("error", () => {
     tell("not live", false);
