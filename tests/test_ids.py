@@ -107,7 +107,7 @@ def test_an_event_from_elsewhere_has_an_id_that_fits():
         async def origin(self):
             return "here"
 
-        async def accept(self, event, data, id):
+        async def accept(self, event, data, id, trace=""):
             accepted.append(id)
 
     async def main():

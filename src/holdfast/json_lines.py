@@ -17,9 +17,10 @@ class JsonLines(logging.Formatter):
     """A formatter: each record becomes one line of JSON.
 
     ``time`` (ISO 8601, UTC), ``level``, ``logger`` and ``message``; then where it comes from, if that is code that
-    Holdfast runs: ``workflow``, ``id``, ``run``, ``operation``, ``attempt``, or ``actor`` and ``key``; what was given
-    as ``extra``; and ``exception``, with its traceback. A ``Secret`` stays ``***``, and passwords of URLs too. A value
-    that is not JSON becomes text. No record raises.
+    Holdfast runs: ``workflow``, ``id``, ``run``, ``operation``, ``attempt``, or ``actor`` and ``key``; after
+    ``holdfast.otel.trace`` also ``trace_id`` and ``span_id`` of the current span; what was given as ``extra``; and
+    ``exception``, with its traceback. A ``Secret`` stays ``***``, and passwords of URLs too. A value that is not JSON
+    becomes text. No record raises.
 
     >>> record = logging.LogRecord("shop", logging.INFO, "shop.py", 7, "sold %d", (3,), None)
     >>> record.created = 1767225600.25

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
@@ -64,6 +64,14 @@ def here() -> str:
     return _within.get()
 
 
+def ids_here() -> dict[str, str]:
+    """``trace_id`` and ``span_id`` of the span around this code, in hexadecimal digits; empty if there is none."""
+    if hook.current is None or not (found := hook.current()):
+        return {}
+    _, trace, span, _ = found.split("-")
+    return {"trace_id": trace, "span_id": span}
+
+
 @contextmanager
 def within(traceparent: str) -> Generator[None]:
     """Run code in the context that came with what it handles. A damaged one is none."""
@@ -95,4 +103,14 @@ class Tracer(Protocol):
 
     def ended(self, partition: str, record: Any, status: str) -> None:
         """The execution has ended so, durably."""
+        ...
+
+    def handling(self, handling: Any) -> AbstractContextManager[None]:
+        """The context of users' code that handles a call of an actor: their spans nest below the attempt's. It raises
+        nothing of its own.
+        """
+        ...
+
+    def handled(self, handled: Any) -> None:
+        """An attempt to handle a call of an actor is durable now (G7), or had nothing to write."""
         ...

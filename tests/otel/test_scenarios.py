@@ -99,6 +99,8 @@ def of_current(span: ReadableSpan, watched: Watched) -> bool:
     """Whether the journal that would tell it is still there: not that of an earlier run, or of what has expired."""
     runs = {(record.workflow, record.id, record.run): record for record in map(decode_record, bodies(watched))}
     told = span.attributes or {}
+    if "holdfast.workflow" not in told:
+        return False  # an actor's: it keeps no journal
     return (told["holdfast.workflow"], told["holdfast.execution.id"], told["holdfast.run"]) in runs
 
 

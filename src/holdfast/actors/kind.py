@@ -119,6 +119,8 @@ class Kind:
         """How long a method of the actor of this key may run, if neither the method nor the class says so."""
         self.note_parked: Callable[[Instance, Call], None] | None = None
         """Tells an actor that a message was parked."""
+        self.is_repeat: Callable[[Instance, Call], bool] | None = None
+        """Whether an actor knows by its state that a message is a repeat, for which no users' code runs."""
 
     def fresh(self) -> Instance:
         """An actor as it begins."""

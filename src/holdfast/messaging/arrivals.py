@@ -19,6 +19,7 @@ from holdfast.errors import InvalidInput, UnknownName
 from holdfast.keys import LONGEST_ID_BYTES
 from holdfast.messaging.bus_queue import SOURCE_PREFIX, announced_of
 from holdfast.messaging.outbox import check_id, nests_too_deep
+from holdfast.tracing import checked
 
 if TYPE_CHECKING:
     from holdfast.messaging.publishing import Outbox
@@ -67,17 +68,18 @@ async def take(
         raise UnknownName(f"no consumer takes {said.event} of {incoming.source}: narrow the rule that sends it")
     # The source is part of the id: IAM can restrict a publisher to its own sources, but not to anything in a detail.
     id = _id_here(check_id(incoming.source), said.origin, check_id(said.id))
-    await _accept(incoming, outbox, said.event, said.data, id)
+    trace = checked(said.traceparent) if isinstance(said.traceparent, str) else ""
+    await _accept(incoming, outbox, said.event, said.data, id, trace)
 
 
-async def _accept(incoming: IncomingEvent, outbox: Outbox, event: str, said: Raw, id: str) -> None:
+async def _accept(incoming: IncomingEvent, outbox: Outbox, event: str, said: Raw, id: str, trace: str = "") -> None:
     data = bytes(said)
     if nests_too_deep(data):
         raise InvalidInput(
             f"event {incoming.id} of {incoming.source} nests more than {NESTING_LIMIT_LEVELS} levels deep, counting "
             "the argument that wraps it"
         )
-    await outbox.accept(event, data, id)
+    await outbox.accept(event, data, id, trace)
 
 
 def _id_here(source: str, origin: str, id: str) -> str:

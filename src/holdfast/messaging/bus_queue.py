@@ -9,7 +9,7 @@ or discards them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -22,6 +22,7 @@ from holdfast.messaging.outbox import ENTRY_PREFIX, WAITING, Entry, stands_alone
 from holdfast.paging import items
 from holdfast.persist import write_for_caller, write_until_known
 from holdfast.ports import BusEvent, Store
+from holdfast.tracing import checked
 
 PARTITION_PREFIX: Final = "bus#"
 UNROUTABLE_PREFIX: Final = "x#"
@@ -57,7 +58,8 @@ class Unroutable(Struct, frozen=True):
 
 class Announced(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="holdfast", tag="event"):
     """The detail of an event on a bus. ``origin`` and ``id`` together identify it. If an actor published the event,
-    ``sender`` is that actor, and ``sequence`` the event's place among those of the actor.
+    ``sender`` is that actor, and ``sequence`` the event's place among those of the actor. ``traceparent``
+    is the context of what published it, and no part of its identity: what is damaged there is ignored.
     """
 
     origin: str
@@ -68,6 +70,7 @@ class Announced(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field
     published_at: int
     sender: str = ""
     sequence: int = 0
+    traceparent: Any = ""
 
 
 encode: Final = msgspec.json.Encoder().encode
@@ -97,6 +100,7 @@ def announced(app: str, origin: str, entry: Entry) -> BusEvent:
         published_at=entry.published_at,
         sender="" if stands_alone(entry.group) else describe_partition(entry.group),
         sequence=entry.place,
+        traceparent=checked(entry.trace),
     )
     return BusEvent(SOURCE_PREFIX + app, entry.event, encode(detail))
 

@@ -87,6 +87,12 @@ def consumer_actor(
     kind: Kind = made.kind
     kind.passing = stands_alone
     kind.note_parked = _note_parked
+    kind.is_repeat = _is_repeat
+
+
+def _is_repeat(actor: Any, call: Call) -> bool:
+    """Whether an event was handled before, so that the function does not run."""
+    return bool(actor.is_repeat(place_of(bytes(call.args)).place))
 
 
 def _note_parked(actor: Any, call: Call) -> None:

@@ -197,10 +197,11 @@ class Outbox:
         head = await self._connect().home.store.get(self.bus_partition)
         return None if head is None else bus_queue.decode_head(head.body).origin
 
-    async def accept(self, event: str, data: bytes, id: str) -> None:
+    async def accept(self, event: str, data: bytes, id: str, trace: str = "") -> None:
         """Write an event from a bus, for the consumers of this app. It is durable when this returns."""
         now = self._connect().clock.now_ms()
-        await self.put(Entry(event=event, id=id, group=id, data=Raw(data), published_at=now, foreign=True))
+        entry = Entry(event=event, id=id, group=id, data=Raw(data), published_at=now, foreign=True, trace=trace)
+        await self.put(entry)
 
     async def subscribe(self, wanted: Sequence[tuple[str, str]], for_bus: Sequence[str] = ()) -> None:
         """Subscribe these consumers, and the bus, to these events, whichever process delivers them."""
@@ -266,7 +267,7 @@ class Publish(Struct, frozen=True):
 
     async def _perform(self, operation: Operation, live: Performer) -> Arrival:
         entry = self.outbox.entry(self.event, self.data, self.id or live.operation_key(operation.id), None)
-        await self.outbox.put(entry)
+        await self.outbox.put(replace(entry, trace=live.traceparent()))
         return live.done(operation, b"null")
 
 

@@ -26,7 +26,12 @@ from holdfast.otel.spans import Span
 from holdfast.tracing import checked
 
 SCOPE: Final = "holdfast"
-KINDS: Final = {"internal": SpanKind.INTERNAL, "server": SpanKind.SERVER, "consumer": SpanKind.CONSUMER}
+KINDS: Final = {
+    "internal": SpanKind.INTERNAL,
+    "server": SpanKind.SERVER,
+    "consumer": SpanKind.CONSUMER,
+    "producer": SpanKind.PRODUCER,
+}
 NANOSECONDS: Final = 1_000_000
 SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 MASK: Final = 0x01

@@ -15,11 +15,14 @@ from holdfast.tracing import checked
 from holdfast.workflows.record import ExecutionRecord
 from holdfast.workflows.trace_ids import again_span, attempt_span, entry_span, execution_span, trace_id
 
-Kind = Literal["internal", "server", "consumer"]
+Kind = Literal["internal", "server", "consumer", "producer"]
 Attributes = dict[str, str | int]
 
 CALLBACK: Final = "!callback/"
 """How the mailboxes of callbacks are called (``workflows.operations.callback``)."""
+
+PUBLISH: Final = "publish"
+"""The kind of the operation that publishes an event (``messaging.publishing``)."""
 
 GOOD: Final = "COMPLETED"
 LONGEST_NAME_CHARACTERS: Final = 120
@@ -101,7 +104,8 @@ def _operation(
         id = attempt_span(partition, record, op, attempt, began)
     else:
         id = entry_span(partition, record, kind, op, at)
-    return _span(subject, f"{kind} {_bare(kind, op)}", id, begins, at, attributes, error)
+    role: Kind = "producer" if kind == PUBLISH else "internal"
+    return _span(subject, f"{kind} {_bare(kind, op)}", id, begins, at, attributes, error, kind=role)
 
 
 def _bare(kind: str, op: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as contexts
@@ -11,12 +12,15 @@ from opentelemetry import trace as api
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import SpanContext, set_span_in_context
 
+from holdfast.actors.turn.handling import Handled, Handling
 from holdfast.bounded import Bounded
 from holdfast.logs import log
 from holdfast.otel.emitting import Emitter
+from holdfast.otel.handled import of_handled
 from holdfast.otel.live import LiveSpan
 from holdfast.otel.spans import Span, Subject, of_end, of_entries
 from holdfast.otel.spool import Spool
+from holdfast.tracing import within
 from holdfast.workflows.trace_ids import SAMPLED, attempt_span, trace_id, traceparent_of
 
 if TYPE_CHECKING:
@@ -49,6 +53,31 @@ class SpanTracer:
         live = LiveSpan(SpanContext(int(trace, 16), int(span, 16), is_remote=False, trace_flags=flags))
         contexts.attach(set_span_in_context(live))
         self.spool.put(lambda: self._live.__setitem__(span, live))
+
+    @contextmanager
+    def handling(self, handling: Handling) -> Generator[None]:
+        """See ``Tracer``. The task may go on with another call, so its context is put back."""
+        before = contexts.get_current()
+        with within(handling.trace):
+            self._telemetry.trace(self._enter, handling)
+            try:
+                yield
+            finally:
+                contexts.attach(before)  # no token: code that was left behind ends in another context
+
+    def handled(self, handled: Handled) -> None:
+        """See ``Tracer``."""
+        if self._ready() is not None:
+            self.spool.put(lambda: self._emit([of_handled(handled)]))
+
+    def _enter(self, handling: Handling) -> None:
+        if (emitter := self._ready()) is None:
+            return
+        span = of_handled(Handled(handling, handling.began, ""))
+        flags = emitter.flags_of(span)
+        live = LiveSpan(SpanContext(int(span.trace, 16), int(span.id, 16), is_remote=False, trace_flags=flags))
+        contexts.attach(set_span_in_context(live))
+        self.spool.put(lambda: self._live.__setitem__(span.id, live))
 
     def context(self, partition: str, record: ExecutionRecord) -> str:
         """See ``Tracer``."""

@@ -9,11 +9,13 @@ from typing import Any
 from holdfast.actors.record import PARTITION_PREFIX, actor_of, key_of
 from holdfast.kernel.unit import current_unit
 from holdfast.logs import about
+from holdfast.tracing import ids_here
 from holdfast.workflows.scope import BodyScope, current_activation, step_scope
 
 
 def add_context() -> None:
-    """From now on each record of the log has ``holdfast``: what ``context_here`` says where it was made, or ``None``.
+    """From now on each record of the log has ``holdfast``: what ``context_here`` says where it was made, and
+    ``trace_id`` and ``span_id`` of the span around it, if there is one; else ``None``.
 
     The factory of records that was there before goes on making them (``logging.setLogRecordFactory``).
     """
@@ -32,7 +34,8 @@ class WithContext:
 
     def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
         record = self._make(*args, **kwargs)
-        record.holdfast = context_here()
+        told = context_here()
+        record.holdfast = {**(told or {}), **traced} if (traced := ids_here()) else told
         return record
 
 

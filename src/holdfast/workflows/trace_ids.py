@@ -44,6 +44,16 @@ def entry_span(partition: str, record: ExecutionRecord, kind: str, name: str, at
     return _digest(8, "entry", partition, *_run_of(record), kind, name, str(at))
 
 
+def call_trace(partition: str, id: str) -> str:
+    """The trace of a call, message or event of an actor that came without a caller's."""
+    return _digest(16, "trace of a call", partition, id)
+
+
+def call_span(partition: str, method: str, id: str, attempt: int, began: int) -> str:
+    """The span of one attempt to handle it."""
+    return _digest(8, "call", partition, method, id, str(attempt), str(began))
+
+
 def traceparent_of(partition: str, record: ExecutionRecord, flags: str = SAMPLED) -> str:
     """The context of what an execution sends and starts: below its own span, and sampled if its caller was."""
     carried = checked(record.trace)

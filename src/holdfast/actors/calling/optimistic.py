@@ -14,6 +14,7 @@ from holdfast.actors.model import Actors
 from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record, next_timer
 from holdfast.actors.turn.commit import is_message_to
 from holdfast.actors.turn.entity import ActorEntity
+from holdfast.actors.turn.handling import tell
 from holdfast.actors.turn.perform import DELETE_METHOD, perform
 from holdfast.actors.turn.stages import load
 from holdfast.bounded import Bounded
@@ -98,6 +99,7 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
         _tell_when_due(actor.partition, next_timer(performed.version.record), head, runtime)
         for partition in finished.to_wake:
             wake_actor(partition, runtime)
+        tell(finished.handled, runtime)
         assert isinstance(finished.outcome, Replied)
         return finished.outcome
     return None

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
+from holdfast import ids
 from holdfast.actors.record import ActorRecord, decode_record
 from holdfast.actors.scope import Turn
 from holdfast.actors.turn.entity import Loaded, actor_in_memory
+from holdfast.actors.turn.handling import Handled, Handling, surrounding, tell
 from holdfast.errors import InvalidState
+from holdfast.failure import describe
 from holdfast.kernel.entity import Owned
+from holdfast.tracing import here
 
 if TYPE_CHECKING:
     from holdfast.actors.address import Address
@@ -25,8 +30,16 @@ async def read_now(address: Address, method: Method, args: bytes, chain: tuple[s
     actor, record = await _load(address, runtime) if loaded is None else _view(loaded, kind)
     before = kind.encode(actor)
     turn = Turn(address.partition, runtime, record, chain, None, reads=True)
-    with turn:
-        result: Any = await kind.run(method, actor, turn, args, runtime)
+    handling = None if runtime.telemetry.tracer is None else _handling(address, method, runtime)
+    try:
+        with turn, nullcontext() if handling is None else surrounding(handling.trace, handling, runtime):
+            result: Any = await kind.run(method, actor, turn, args, runtime)
+    except Exception as error:
+        if handling is not None:
+            tell(Handled(handling, runtime.clock.now_ms(), "failed", describe(error).type), runtime)
+        raise
+    if handling is not None:
+        tell(Handled(handling, runtime.clock.now_ms(), "done"), runtime)
     data, _ = method.signature.result.copy(result, f"the result of {kind.name}.{method.name}", runtime.limit_bytes)
     if kind.encode(actor) != before:
         raise InvalidState(
@@ -36,6 +49,20 @@ async def read_now(address: Address, method: Method, args: bytes, chain: tuple[s
     if loaded is not None:
         loaded.view = (before, actor)
     return data
+
+
+def _handling(address: Address, method: Method, runtime: Runtime) -> Handling:
+    """A read that begins. It leaves nothing behind, so nothing but this run has its id."""
+    now = runtime.clock.now_ms()
+    return Handling(
+        partition=address.partition,
+        method=method.name,
+        id=ids.new_id(),
+        trace=here(),
+        attempt=1,
+        began=now,
+        reads=True,
+    )
 
 
 def _in_memory(address: Address, runtime: Runtime) -> Loaded | None:

@@ -25,6 +25,7 @@ from holdfast.actors.record import (
 from holdfast.actors.timers import after_firing, settings_replaced
 from holdfast.actors.turn.failure import Halt, Park, TellCaller, TryAgain, Verdict, after_failure, attempts_in
 from holdfast.actors.turn.failure_log import log_failure
+from holdfast.actors.turn.handling import Handled, Handling
 from holdfast.actors.turn.replies import RESEND_WINDOW_MS, Place, let_go, replied
 from holdfast.errors import CallFailed
 from holdfast.failure import describe
@@ -70,7 +71,8 @@ class Version(Struct, frozen=True):
 class Finished(Struct, frozen=True):
     """A delivery that has run: the actor after it, what else is to be written for it, and who is woken then.
 
-    ``reply`` is the one among the writes: a repeat of the call finds it before it is durable.
+    ``reply`` is the one among the writes: a repeat of the call finds it before it is durable. ``handled`` is the
+    attempt, if it is traced.
     """
 
     delivery: Delivery
@@ -79,6 +81,7 @@ class Finished(Struct, frozen=True):
     writes: tuple[Write, ...] = ()
     to_wake: tuple[str, ...] = ()
     reply: Reply | None = None
+    handled: Handled | None = None
 
 
 class Performed(Struct, frozen=True):
@@ -92,6 +95,11 @@ class Performed(Struct, frozen=True):
     finished: tuple[Finished, ...] = ()
     instance: Instance | None = None
     again: Delivery | None = None
+
+    def traced(self, handling: Handling, at: int, outcome: str, error: str = "") -> Performed:
+        """The same, with the attempt that a tracer is told of once it is durable."""
+        first, *others = self.finished
+        return replace(self, finished=(replace(first, handled=Handled(handling, at, outcome, error)), *others))
 
 
 # ── What may become of a delivery ───────────────────────────────────────────────────────────────────────────────────
@@ -122,6 +130,7 @@ class Ran(Struct, frozen=True):
     result: bytes
     instance: Instance
     state: bytes
+    handling: Handling | None = None
 
 
 class Failed(Struct, frozen=True):
@@ -129,6 +138,15 @@ class Failed(Struct, frozen=True):
 
     error: Exception
     called: tuple[Place, ...] = ()
+    handling: Handling | None = None
+
+
+OUTCOMES: Final[dict[type[Verdict], str]] = {
+    TellCaller: "failed",
+    TryAgain: "retrying",
+    Halt: "halted",
+    Park: "parked",
+}
 
 
 # ── What it leaves behind ───────────────────────────────────────────────────────────────────────────────────────────
@@ -147,10 +165,14 @@ class Aftermath(Struct, frozen=True):
     def of(self, became: Ran | Failed | Earlier | Deletion | Skip) -> Performed:
         """What the delivery leaves behind, given what became of it."""
         match became:
-            case Ran():
-                return self._run(became)
-            case Failed():
-                return self.given(self._verdict(became))
+            case Ran(handling=handling):
+                performed = self._run(became)
+                return performed if handling is None else performed.traced(handling, self._now, "done")
+            case Failed(error=error, handling=handling):
+                performed = self.given(verdict := self._verdict(became))
+                if handling is None:
+                    return performed
+                return performed.traced(handling, self._now, OUTCOMES[type(verdict)], describe(error).type)
             case Earlier(reply):
                 return self._repeated(reply)
             case Deletion(delayed):
@@ -159,6 +181,10 @@ class Aftermath(Struct, frozen=True):
                 self.runtime.emit("tick_skipped", partition=self.partition, timer=timer)
                 record = replace(self.before.record, timers=self._timers_after(self.before.record.timers))
                 return Performed(Version(record, self.before.state), (), self.instance)
+
+    @property
+    def _now(self) -> int:
+        return self.runtime.clock.now_ms()
 
     def given(self, verdict: Verdict) -> Performed:
         """What the delivery leaves behind, given what is to become of it after it has failed."""

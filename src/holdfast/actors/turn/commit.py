@@ -25,6 +25,7 @@ from holdfast.actors.record import (
 )
 from holdfast.actors.turn.aftermath import Finished, Version
 from holdfast.actors.turn.entity import REFUSED, ActorEntity, Gathering, Refusal, Writing
+from holdfast.actors.turn.handling import tell
 from holdfast.backoff import Pauses
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced, is_leased
@@ -309,6 +310,7 @@ def _release(batch: Sequence[Finished], actor: ActorEntity, runtime: Runtime, ho
         if each.delivery.sort is not None:
             actor.queue.known.discard(each.delivery.sort)
         each.delivery.resolve(each.outcome)
+        tell(each.handled, runtime)
         answered = answered or (each.delivery.sort is not None and each.delivery.call.replies)
         host.wake(each.to_wake)
     if answered:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,12 +12,13 @@ from holdfast.actors.record import Call
 from holdfast.actors.scope import Turn
 from holdfast.actors.turn.aftermath import Aftermath, Deletion, Earlier, Failed, Performed, Ran, Skip, Version
 from holdfast.actors.turn.entity import ActorEntity, Running
+from holdfast.actors.turn.failure import attempts_in
+from holdfast.actors.turn.handling import Handling, surrounding
 from holdfast.actors.turn.replies import find_earlier
 from holdfast.coordination.lease import Fenced
 from holdfast.coordination.salt import HomeSalt
 from holdfast.errors import CallTimeout, StoreUnavailable, UnknownName
 from holdfast.kernel.identity import identity_of
-from holdfast.tracing import within
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
@@ -61,16 +61,32 @@ async def _run_once(found: Aftermath, actor: ActorEntity) -> Ran | Failed | Earl
         keeps=bool(delivery.place) or call.kept,
         pending_heads=actor.uncommitted.pending_heads,
     )
+    handling = None if runtime.telemetry.tracer is None else _handling(found)
     actor.running = running = Running(delivery)
     try:
-        with turn, within(call.trace) if call.trace else nullcontext():
-            return await _run(found, turn, actor)
+        with turn, surrounding(call.trace, handling, runtime):
+            return await _run(found, turn, actor, handling)
     finally:
         if actor.running is running:  # else it was left behind, and another one runs
             actor.running = None
 
 
-async def _run(found: Aftermath, turn: Turn, actor: ActorEntity) -> Ran | Failed:
+def _handling(found: Aftermath) -> Handling | None:
+    """The attempt that begins; ``None`` for an event that was handled before, which is only acknowledged."""
+    kind, call, delivery = found.kind, found.delivery.call, found.delivery
+    if kind.is_repeat is not None and kind.is_repeat(found.instance or kind.decoded(found.before.state), call):
+        return None
+    return Handling(
+        partition=found.partition,
+        method=call.method,
+        id=call.id,
+        trace=call.trace,
+        attempt=attempts_in(found.before.failure_of(delivery.place)) + 1,
+        began=found.runtime.clock.now_ms(),
+    )
+
+
+async def _run(found: Aftermath, turn: Turn, actor: ActorEntity, handling: Handling | None) -> Ran | Failed:
     """Run the method. It has failed if it, its arguments or its result raise an error."""
     kind, call, runtime = found.kind, found.delivery.call, found.runtime
     # After an error it may be half changed: the next call begins with what is stored.
@@ -79,9 +95,9 @@ async def _run(found: Aftermath, turn: Turn, actor: ActorEntity) -> Ran | Failed
     try:
         made: Any = kind.methods.get(call.method) or kind.timers.get(call.method)
         if made is None:
-            return Failed(_unknown(call, actor))
+            return Failed(_unknown(call, actor), handling=handling)
         instance = found.instance or kind.decoded(found.before.state)
-        leave = partial(_leave_behind, found, turn, actor) if actor.turn is not None else None
+        leave = partial(_leave_behind, found, turn, actor, handling) if actor.turn is not None else None
         result = await kind.run(made, instance, turn, bytes(call.args), runtime, leave)
         what = f"the result of {kind.name}.{call.method}"
         data, _ = made.signature.result.copy(result, what, runtime.limit_bytes)
@@ -92,8 +108,8 @@ async def _run(found: Aftermath, turn: Turn, actor: ActorEntity) -> Ran | Failed
     except StoreUnavailable:
         raise  # no answer to the caller: the turn begins again when the store is back
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the call's outcome
-        return Failed(error, tuple(turn.called))
-    return Ran(turn, data, instance, state)
+        return Failed(error, tuple(turn.called), handling)
+    return Ran(turn, data, instance, state, handling)
 
 
 def _unknown(call: Call, actor: ActorEntity) -> UnknownName:
@@ -101,7 +117,9 @@ def _unknown(call: Call, actor: ActorEntity) -> UnknownName:
     return UnknownName(f"{actor.kind.name} has no method {call.method!r} here; there are: {known}")
 
 
-def _leave_behind(found: Aftermath, turn: Turn, actor: ActorEntity, error: CallTimeout) -> None:
+def _leave_behind(
+    found: Aftermath, turn: Turn, actor: ActorEntity, handling: Handling | None, error: CallTimeout
+) -> None:
     """A method goes on although it was cancelled. It was a failed attempt, and the actor goes on without it: as with a
     process that comes back late, nothing of what it still does is kept (G3).
     """
@@ -115,6 +133,6 @@ def _leave_behind(found: Aftermath, turn: Turn, actor: ActorEntity, error: CallT
     actor.queue.suspects.discard(found.delivery.place)
     # Something to write in any case: what comes next runs under a higher epoch, and its fence shuts this one out.
     before = Version(replace(before.record, settings=before.record.settings + 1), before.state)
-    actor.apply(replace(found, before=before).of(Failed(error, tuple(turn.called))))
+    actor.apply(replace(found, before=before).of(Failed(error, tuple(turn.called), handling)))
     assert runtime.host is not None
     runtime.host.leave_behind(actor)
