@@ -23,7 +23,7 @@ PUBLIC_NAMES = {
     "coordination.schedule": "Missed",
     "coordination.sealing.envelope": "SealedOnly",
     "coordination.stream.fold": "Fold",
-    "coordination.stream.record": "Recorded",
+    "coordination.stream.record": "Recorded StreamDeleted",
     "coordination.stream.streams": "Stream Streams",
     "dashboard.options": "Dashboard",
     "errors": (

@@ -21,6 +21,7 @@ from holdfast.coordination.schedule import Missed as Missed
 from holdfast.coordination.sealing.envelope import SealedOnly as SealedOnly
 from holdfast.coordination.stream.fold import Fold as Fold
 from holdfast.coordination.stream.record import Recorded as Recorded
+from holdfast.coordination.stream.record import StreamDeleted as StreamDeleted
 from holdfast.coordination.stream.streams import Stream as Stream
 from holdfast.coordination.stream.streams import Streams as Streams
 from holdfast.dashboard.options import Dashboard as Dashboard

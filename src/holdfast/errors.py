@@ -28,7 +28,7 @@
     ├── Busy                         another attempt runs under this key; carries when to try again
     ├── KeyParked                    the attempts under this key crashed one after the other; a person must act
     ├── ResultNotStored              the handler has run, but its result is not in the store; carries the value
-    ├── Conflict                     another writer has changed it meanwhile; carries the present version
+    ├── Conflict                     another writer has changed it (or, StreamDeleted, deleted it); carries the version
     ├── NotFound                     there is no such execution, document or stream
     ├── InvalidState                 the execution's status does not allow this
     ├── Terminal                     raise (a subclass of) it in a step: never retried

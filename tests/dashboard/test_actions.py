@@ -43,6 +43,7 @@ async def test_an_execution_is_paused_resumed_signalled_and_deleted(shop, person
         assert await status(shop, "a") == "PAUSED"
         assert "approval a starts nothing new" not in (await person.get(at("approval", "a"))).text, "it is told once"
         page = await person.follow(await person.act(page, "resume"))
+        page = await person.get("/dashboard/signal?workflow=approval&id=a")
         page = await person.follow(await person.act(page, "signal", name="decision", value='"yes"'))
         await until(lambda: is_ended(shop, "a"))
         assert await shop.handle("approval", "a").result() == "yes: 5"

@@ -25,7 +25,9 @@ pytestmark = pytest.mark.process
 SHOP = """
     import asyncio
     from pathlib import Path
+    from typing import Literal
     import holdfast as hf
+    from msgspec import Struct
 
     app = hf.App("shop")
 
@@ -44,9 +46,16 @@ SHOP = """
         await asyncio.gather(pack("sku-9"), pack("sku-7"))
         return await charge(card)
 
+    class Decision(Struct):
+        approved: bool
+        by: str
+        how: Literal["by mail", "by phone"] = "by mail"
+        amount: int | None = None
+
     @app.workflow
     async def approval(amount: int) -> str:
-        return f"{await hf.signal('decision')}: {amount}"
+        given = await hf.signal("decision", Decision)
+        return f"{given.approved} by {given.by}: {amount + (given.amount or 0)}"
 
     class Basket(hf.Actor, app=app, retry=hf.Retry(max_attempts=1)):
         items: list[str] = hf.field(default_factory=list)
@@ -170,16 +179,22 @@ def a_failed_execution_is_retried(site, tab):
 def a_signal_is_sent_by_a_form(site, tab):
     site.start("approval", "a/1", 500)
     tab.open(f"{site.url}/execution?workflow=approval&id=a%2F1")
-    tab.until("document.querySelector('main .badge').textContent !== 'completed'")
-    tab.js("[...document.querySelectorAll('summary')].find((e) => e.textContent === 'Signal…').click()")
-    tab.js("document.getElementById('signal-name').value = ''")
-    tab.click("#signal-name")
-    tab.type("decision")
-    tab.click("#signal-value")
-    tab.type('"yes"')
+    tab.until("document.querySelector('main .badge').textContent === 'suspended'")
+    tab.click('a[href*="/signal?"]')
+    tab.until("!!document.getElementById('v.by')")
+    tab.click("[id='v.by']")
+    tab.type("ann")
+    tab.js("document.getElementById('v.amount').value = '7.5'")  # it is for whole numbers
     tab.click('button[value="signal"]')
+    tab.until(has("amount: expected int"))
+    assert tab.js("document.getElementById('v.by').value") == "ann", "what was typed is kept"
+    shoot(tab, "signal")
+    tab.js("document.getElementById('v.amount').value = '7'")
+    tab.click("[id='v.approved']")
+    tab.click('button[value="signal"]')
+    tab.until(has("has the signal"))
     tab.until("document.querySelector('main .badge').textContent === 'completed'")
-    assert tab.js(has("yes: 500"))
+    assert tab.js(has("True by ann: 507"))
 
 
 def what_a_person_does_stays_while_rows_come(site, tab):
@@ -277,7 +292,19 @@ def text_is_read_in_both_schemes_and_every_control_has_a_name(site, tab):
 def pages_are_read(site, tab, scheme):
     tab.emulate(scheme)
     one = "execution?workflow=checkout&id=order-18"
-    for page in ("overview", "executions", one, "actors", "letters", "workers", "audit", "metrics", "schedules"):
+    signal = "signal?workflow=approval&id=a%2F1&name=decision"
+    for page in (
+        "overview",
+        "executions",
+        one,
+        signal,
+        "actors",
+        "letters",
+        "workers",
+        "audit",
+        "metrics",
+        "schedules",
+    ):
         tab.open(f"{site.url}/{page}")
         assert tab.js(CONTRAST) == [], page
         assert tab.js(NAMELESS) == [], page
@@ -341,9 +368,14 @@ SCENARIO = (
     logging_out_ends_the_session,
 )
 
+REFUSED = "network: Failed to load resource: the server responded with a status of 400 (Bad Request)"
+"""What the browser says of a form that is refused."""
+
 
 def test_a_person_uses_the_dashboard(site, tab):
     """One test, since each part begins where the one before ended, and all share one server and one browser."""
     for part in SCENARIO:
         part(site, tab)
-        assert tab.complaints() == [], part.__name__
+        assert [each for each in tab.complaints() if not each.startswith(REFUSED) or "/act" not in each] == [], (
+            part.__name__
+        )

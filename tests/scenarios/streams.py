@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,3 +70,31 @@ def projected(app: App, _ledger: Ledger) -> User:
 
 
 SCENARIOS: Final[Sequence[Scenario]] = (Scenario("streams and a projection", projected),)
+
+
+def deleted(app: App, _ledger: Ledger) -> User:
+    """A stream is filled, deleted by two at once, and begun anew; each write is repeated by whoever comes after."""
+    shelves = app.streams(Stocked | Sold, name="shelves", ordered=True)
+
+    async def user() -> list[object]:
+        shelf = shelves.at("left")
+        with suppress(hf.Conflict, hf.IdempotencyMismatch):  # it was deleted, or has begun anew
+            await shelf.append(Stocked(3), Sold(1), Sold(1), version=0, id="first")
+        if await shelf.version() == 3:
+            await shelf.state(STOCK)
+        if await shelf.version() <= 4:
+            ended = await asyncio.gather(*(shelf.delete(version=3) for _ in range(2)), return_exceptions=True)
+            assert all(each is None or isinstance(each, hf.Conflict) for each in ended), ended
+        with suppress(hf.Conflict):
+            await shelf.append(Stocked(7), Sold(2), version=4, id="first")
+        seen = [(each.version, each.event.pieces) async for each in shelf.read()]
+        in_order = [(each.position, each.event.pieces) async for each in shelves.read()]
+        page = await app.runtime().home.store.query(shelf.place.partition)
+        places = [(each.sort, each.status) for each in page.items]
+        gone = await shelf.deletion()
+        return [seen, in_order, places, gone.version, gone.emptied, await shelf.state(hf.Fold(int, stocked))]
+
+    return user
+
+
+DELETED: Final = Scenario("a stream is deleted", deleted)

@@ -9,11 +9,12 @@ import msgspec
 from msgspec import Struct
 from starlette.responses import RedirectResponse, Response
 
-from holdfast.commands.execution import Fork, Status
+from holdfast.commands.execution import Fork, Signal, Status
 from holdfast.dashboard.actions import ACTION_NAMED, Action, On, offered, offered_on_many
 from holdfast.dashboard.links import safe_way_back
 from holdfast.dashboard.performing import perform
 from holdfast.dashboard.rendering import render
+from holdfast.dashboard.signals import signal_again
 from holdfast.errors import HoldfastError, InvalidInput, NotFound
 from holdfast.http.problems import Problem, fault, problem_of
 
@@ -60,6 +61,8 @@ async def act(visit: Visit) -> Response:
     outcomes = [await _outcome(visit, action, on, form) for on in selected]
     if len(outcomes) == 1 and outcomes[0].is_done:
         return Done(f"{outcomes[0].what} {outcomes[0].text}", outcomes[0].href if action.command is Fork else back)
+    if action.command is Signal and form.one("checked") and outcomes[0].status == HTTPStatus.BAD_REQUEST:
+        return await signal_again(visit, selected[0], form, outcomes[0].text)
     worst = max(each.status for each in outcomes)
     status = worst if len(outcomes) == 1 else HTTPStatus.OK
     return render(visit, "outcomes.html", status, action=action, outcomes=outcomes, back=back)
@@ -100,7 +103,7 @@ def _selected(form: Form, action: Action) -> list[On]:
 async def _outcome(visit: Visit, action: Action, on: On, form: Form) -> Outcome:
     what, href = name_of(on), _href(visit, action, on)
     try:
-        command = action.make(visit, on, form)
+        command = await action.make(visit, on, form)
         made = await perform(visit, command)
     except Problem as problem:
         return Outcome(what=what, href=href, status=problem.status, text=problem.detail)

@@ -6,7 +6,7 @@ An action adds nothing to its command. ``on`` is what it acts on: an execution i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from holdfast.dashboard.visit import Visit
 
 On = tuple[str, ...]
-Make = Callable[["Visit", On, "Form"], Command[Any]]
+Make = Callable[["Visit", On, "Form"], Awaitable[Command[Any]]]
 
 LONGEST_REASON_CHARACTERS: Final = 1_000
 LONGEST_NAME_CHARACTERS: Final = 500
@@ -93,25 +93,30 @@ def text_of(form: Form, name: str, longest: int) -> str:
 
 def _plain(command: Callable[..., Command[Any]]) -> Make:
     """A command that needs only what it acts on."""
-    return lambda _visit, on, _form: command(*on)
+
+    async def make(_visit: Visit, on: On, _form: Form) -> Command[Any]:
+        return command(*on)
+
+    return make
 
 
-def _cancel(_visit: Visit, on: On, form: Form) -> Command[Any]:
+async def _cancel(_visit: Visit, on: On, form: Form) -> Command[Any]:
     return Cancel(on[0], on[1], text_of(form, "reason", LONGEST_REASON_CHARACTERS), request_id(form, on))
 
 
-def _terminate(_visit: Visit, on: On, form: Form) -> Command[Any]:
+async def _terminate(_visit: Visit, on: On, form: Form) -> Command[Any]:
     return Terminate(on[0], on[1], text_of(form, "reason", LONGEST_REASON_CHARACTERS) or "terminated")
 
 
-def _signal(visit: Visit, on: On, form: Form) -> Command[Any]:
+async def _signal(visit: Visit, on: On, form: Form) -> Command[Any]:
     name = text_of(form, "name", LONGEST_NAME_CHARACTERS)
     if not name:
         raise InvalidInput("a signal must have a name")
-    return Signal(on[0], on[1], name, signal_value(visit, on[0], name, form), request_id(form, on))
+    value = await signal_value(visit, on[0], on[1], name, form)
+    return Signal(on[0], on[1], name, value, request_id(form, on))
 
 
-def _answer(_visit: Visit, on: On, form: Form) -> Command[Any]:
+async def _answer(_visit: Visit, on: On, form: Form) -> Command[Any]:
     operation, error = (
         text_of(form, "operation", LONGEST_NAME_CHARACTERS),
         text_of(form, "error", LONGEST_REASON_CHARACTERS),
@@ -121,7 +126,7 @@ def _answer(_visit: Visit, on: On, form: Form) -> Command[Any]:
     return AnswerCallback(on[0], on[1], operation, value, error or None)
 
 
-def _fork(visit: Visit, on: On, form: Form) -> Command[Any]:
+async def _fork(visit: Visit, on: On, form: Form) -> Command[Any]:
     chosen = text_of(form, "new_id", LONGEST_NAME_CHARACTERS)
     made = f"{visit.tenant}fork-{request_id(form, on)[:16]}"
     return Fork(on[0], on[1], chosen or made, text_of(form, "before", LONGEST_NAME_CHARACTERS) or None)
@@ -133,6 +138,14 @@ def _arguments(form: Form) -> Raw:
     if not text:
         return LEFT_OUT
     return Raw(msgspec.json.encode(plain_json(text.encode(), "the new arguments")))
+
+
+async def _unpark(_visit: Visit, on: On, form: Form) -> Command[Any]:
+    return Unpark(on[0], on[1], on[2], _arguments(form))
+
+
+async def _redrive(_visit: Visit, on: On, form: Form) -> Command[Any]:
+    return Redrive(on[0], _arguments(form))
 
 
 _PARK_ASKS: Final = "The message that it has halted at is parked, and the actor goes on with the next one."
@@ -168,11 +181,9 @@ ACTIONS: Final = (
            asks=_PARK_ASKS, statuses=("HALTED",)),
     Action(label="Delete", of="actor", command=DeleteActor, make=_plain(DeleteActor), done="is deleted",
            asks="Its state and its timers go, after the messages before. That cannot be taken back."),
-    Action(label="Put back", of="parked", command=Unpark,
-           make=lambda _visit, on, form: Unpark(on[0], on[1], on[2], _arguments(form)), done="is in the inbox again"),
+    Action(label="Put back", of="parked", command=Unpark, make=_unpark, done="is in the inbox again"),
     Action(label="Discard", of="parked", command=Discard, make=_plain(Discard), done="is dropped", asks=_DISCARD_ASKS),
-    Action(label="Redrive", of="letter", command=Redrive,
-           make=lambda _visit, on, form: Redrive(on[0], _arguments(form)), done="is in its inbox again"),
+    Action(label="Redrive", of="letter", command=Redrive, make=_redrive, done="is in its inbox again"),
     Action(label="Discard", of="letter", command=DropParked, make=_plain(DropParked), done="is dropped",
            asks=_DISCARD_ASKS),
 )  # fmt: skip

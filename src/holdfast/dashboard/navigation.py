@@ -24,6 +24,7 @@ ADDRESSES: Final = (
     Address("overview", "Overview", Right.READ, is_of_home=True),
     Address("executions", "Executions", Right.READ),
     Address("execution", "", Right.READ),
+    Address("signal", "", Right.WRITE),
     Address("actors", "Actors", Right.CONTROL),
     Address("actor", "", Right.CONTROL),
     Address("letters", "Dead letters", Right.CONTROL),

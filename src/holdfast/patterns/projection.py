@@ -6,13 +6,13 @@ its effect if and only if the checkpoint has reached it, whatever crashes, and e
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, Final, Generic, TypeVar
 
 from holdfast.containment import contained
 from holdfast.coordination.document.documents import Document
-from holdfast.coordination.stream.record import Recorded
+from holdfast.coordination.stream.record import Recorded, StreamDeleted
 from holdfast.coordination.stream.streams import Stream, Streams
 from holdfast.errors import InvalidInput
 from holdfast.patterns.atomic import Transaction
@@ -62,15 +62,34 @@ class Projection(Generic[T]):
     async def follow(self) -> None:
         """Catch up, then apply each new event soon after it is committed, without end."""
         await self.catch_up()
-        async with aclosing(self._source.follow(after=await self.position())) as news:
-            async for found in news:
-                if self._place_of(found) > await self.position():
-                    await self.catch_up()
+        last = await self.position()
+        while True:
+            try:
+                async with aclosing(self._source.follow(after=last)) as news:
+                    async for found in news:
+                        if self._place_of(found) > await self.position():
+                            await self.catch_up()
+            except StreamDeleted as deleted:
+                last = deleted.there
+                await self.catch_up()
+
+    async def _behind(self, last: int, left: int) -> AsyncGenerator[Recorded[T]]:
+        """The events behind the checkpoint that exist: what was deleted before they were applied is gone."""
+        while True:
+            try:
+                async with aclosing(self._source.read(after=last, limit=left)) as events:
+                    async for found in events:
+                        last, left = self._place_of(found), left - 1
+                        yield found
+            except StreamDeleted as deleted:
+                last = deleted.there
+            else:
+                return
 
     async def _step(self, tx: Transaction) -> int:
         last = await tx.find(self._checkpoint) or 0
         count, reached = 0, last
-        async with aclosing(self._source.read(after=last, limit=self._batch)) as events:
+        async with aclosing(self._behind(last, self._batch)) as events:
             async for found in events:
                 await contained(self._apply(tx, found))
                 count, reached = count + 1, self._place_of(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Raw
 
@@ -20,7 +20,7 @@ class Mailbox:
 
     def __init__(self) -> None:
         self._messages: deque[Raw] = deque()
-        self._takers: deque[asyncio.Future[None]] = deque()
+        self._takers: deque[tuple[asyncio.Future[None], Any]] = deque()
 
     @property
     def waiting(self) -> bool:
@@ -30,7 +30,12 @@ class Mailbox:
     @property
     def takers(self) -> Sequence[asyncio.Future[None]]:
         """What the tasks wait for that wait for a message, the one that gets the next message first."""
-        return [taker for taker in self._takers if not taker.done()]
+        return [taker for taker, _ in self._takers if not taker.done()]
+
+    @property
+    def types(self) -> Sequence[Any]:
+        """The types that these tasks read their messages as, in the same order."""
+        return [type for taker, type in self._takers if not taker.done()]
 
     @property
     def unread(self) -> Sequence[Raw]:
@@ -42,11 +47,14 @@ class Mailbox:
         self._messages.append(message)
         self._wake_next()
 
-    async def get(self) -> Raw:
-        """The next message. Waits for one if there is none; a task that is cancelled meanwhile takes none."""
+    async def get(self, type: Any = Any) -> Raw:
+        """The next message. Waits for one if there is none; a task that is cancelled meanwhile takes none. ``type`` is
+        what the task reads it as: it is only told (``types``).
+        """
         while not self._messages:
             taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._takers.append(taker)
+            waiting = (taker, type)
+            self._takers.append(waiting)
             try:
                 await taker
             except BaseException:
@@ -54,13 +62,13 @@ class Mailbox:
                     self._wake_next()
                 raise
             finally:
-                if taker in self._takers:
-                    self._takers.remove(taker)
+                if waiting in self._takers:
+                    self._takers.remove(waiting)
         return self._messages.popleft()
 
     def _wake_next(self) -> None:
         while self._takers:
-            taker = self._takers.popleft()
+            taker, _ = self._takers.popleft()
             if not taker.done():
                 taker.set_result(None)
                 return

@@ -21,6 +21,7 @@ from tests.coordination.stream.accounts import (
 )
 
 import holdfast as hf
+from holdfast.coordination.stream import pages as paged
 from holdfast.coordination.stream import streams as module
 from holdfast.testing import FaultsAt, faulty_home, run_virtual
 from holdfast.testing.faults import Delay, FailBefore, LoseAnswer
@@ -138,6 +139,7 @@ def test_streams_and_collections_say_what_they_are(memory_world):
 @pytest.mark.parametrize("page", [1, 2, 3, 200])
 async def test_any_part_is_read_in_any_direction_whatever_the_pages(world, page, monkeypatch):
     monkeypatch.setattr(module, "PAGE_EVENTS", page)
+    monkeypatch.setattr(paged, "PAGE_EVENTS", page)
     app = world.app()
     async with app:
         account = accounts(app).at("a")

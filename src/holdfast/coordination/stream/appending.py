@@ -55,10 +55,18 @@ def encoded(
 
 
 async def write_events(
-    streams: DeclaredStreams, place: Place, base: int, events: Sequence[StoredEvent], *, id: str | None, seen: bool
+    streams: DeclaredStreams,
+    place: Place,
+    base: int,
+    events: Sequence[StoredEvent],
+    *,
+    id: str | None,
+    seen: bool,
+    besides: Sequence[Write] = (),
 ) -> Sequence[int]:
     """Append events behind version ``base``, which the stream has certainly reached if it was ``seen``; returns their
-    positions. Raises ``Refused``, also if this very append was applied before: see ``earlier``.
+    positions. ``besides`` is written with them, and touches other places. Raises ``Refused``, also if this very append
+    was applied before: see ``earlier``.
     """
     opened = streams.opened()
     positions: Sequence[int] = [0] * len(events)
@@ -67,12 +75,14 @@ async def write_events(
         found: list[Write] = []
         if id is not None:  # first, so that a repeat is recognised whatever version it names
             body = encode(Request(base, len(events), fingerprint_of(events)))
-            found.append(Put(Item(partition=place.partition, sort=REQUEST_PREFIX + id, body=body), ABSENT))
+            found.append(
+                Put(Item(partition=place.partition, sort=REQUEST_PREFIX + id, revision=base, body=body), ABSENT)
+            )
         numbered = enumerate(zip(events, positions, strict=True), start=1)
         found += [event_put(place, base + n, each, position) for n, (each, position) in numbered]
         if not seen:
             found.append(is_there(place, base))
-        return found
+        return [*found, *besides]
 
     def in_order(last: int) -> tuple[Sequence[Write], Sequence[Pointer]]:
         nonlocal positions  # the last time this runs is the one that is committed

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from holdfast.codec.stored import stored
 from holdfast.codec.typed import Codec, codec_for
-from holdfast.coordination.stream.record import SNAPSHOT_PREFIX, Place, Recorded, encode
+from holdfast.coordination.stream.record import SNAPSHOT_PREFIX, Place, Recorded, StreamDeleted, encode, is_live
 from holdfast.errors import ConfigurationError, PayloadTooLarge, Refused, StoreUnavailable
 from holdfast.items import ABSENT, AnyOf, Item, Put, RevisionIs
 from holdfast.keys import check_key
@@ -97,7 +97,8 @@ class Readable(Protocol[E]):
 
     @property
     def place(self) -> Place: ...
-    def read(self, *, after: int = 0, upto: int | None = None) -> AsyncGenerator[Recorded[E]]: ...
+    def events(self, after: int, upto: int | None) -> AsyncGenerator[Recorded[E]]: ...
+    async def refuse_deleted(self, version: int) -> None: ...
     def reached(self, version: int) -> None: ...
 
 
@@ -110,10 +111,26 @@ async def load(
     at_ms: int | None = None,
     on: Folded[S] | None = None,
 ) -> Folded[S]:
-    """The state of a stream, from its snapshot or from ``on``, and the events since."""
+    """The state of a stream, from its snapshot or from ``on``, and the events since. If those before were deleted, it
+    begins again. Raises ``StreamDeleted`` if ``upto`` is a deleted version.
+    """
+    if upto is not None:
+        await stream.refuse_deleted(upto)
     folded = on or await _begin(stream, fold, opened, upto=upto, past=at_ms is not None)
+    while True:
+        try:
+            return await _add(stream, fold, folded, upto, at_ms)
+        except StreamDeleted as deleted:
+            if upto is not None and deleted.there > upto:
+                raise
+            folded = Folded(fold.begin(), deleted.there, deleted.there)
+
+
+async def _add(
+    stream: Readable[E], fold: Fold[S, E], folded: Folded[S], upto: int | None, at_ms: int | None
+) -> Folded[S]:
     state, version = folded.state, folded.version
-    async with aclosing(stream.read(after=version, upto=upto)) as events:
+    async with aclosing(stream.events(version, upto)) as events:
         async for recorded in events:
             if at_ms is not None and recorded.at_ms > at_ms:
                 break
@@ -169,4 +186,6 @@ async def _keep(stream: Readable[E], fold: Fold[S, E], folded: Folded[S], opened
         data, _ = fold.codec.copy(folded.state, f"the state {fold.kept_as}", opened.limit_bytes)
         body = encode(Snapshot(fold.version, Raw(data)))
         item = Item(partition=partition, sort=sort, revision=folded.version, body=body)
-        await opened.home.store.write(Put(item, AnyOf((ABSENT, RevisionIs(folded.snapshot)))))
+        put = Put(item, AnyOf((ABSENT, RevisionIs(folded.snapshot))))
+        # A process that was stopped here must not bring back what was deleted meanwhile.
+        await opened.home.store.write(put, is_live(stream.place, folded.version))

@@ -47,6 +47,11 @@ def position_sort(position: int) -> str:
     return f"{POSITION_PREFIX}{position:0{POSITION_DIGITS}d}"
 
 
+def position_in(entry: Item) -> int:
+    """The position of an entry of the log."""
+    return int(entry.sort[len(POSITION_PREFIX) :])
+
+
 def sequencer_of(home: Home) -> Sequencer:
     """The home's sequencer. Raises ``ConfigurationError`` if it has none."""
     if home.sequencer is None:

@@ -13,7 +13,8 @@ from msgspec import Raw, Struct
 
 from holdfast.codec.stored import stored
 from holdfast.coordination.stream.kinds import Kinds
-from holdfast.items import ABSENT, Item, Put, Update
+from holdfast.errors import Conflict
+from holdfast.items import ABSENT, Item, Put, StatusIn, Update
 from holdfast.keys import SEPARATOR
 
 T = TypeVar("T")
@@ -23,6 +24,13 @@ EVENT_PREFIX: Final = "e#"
 REQUEST_PREFIX: Final = "q#"
 """The append of each request id, so that a repeat of it is recognised."""
 SNAPSHOT_PREFIX: Final = "s#"
+
+FIRST_EVENT: Final = 1
+"""The version whose place tells, once a stream was deleted, up to which version."""
+DELETED: Final = "deleted"
+"""The status of a place whose event is gone. It stays, so that no writer takes a version a second time."""
+DELETION: Final = "!deleted"
+"""The kind of what a deletion appends; no class has such a name."""
 
 VERSION_DIGITS: Final = 12
 
@@ -59,9 +67,28 @@ class Request(Struct, frozen=True):
     fingerprint: str
 
 
+class Deletion(Struct, frozen=True):
+    """The body of a deleted stream's first place: the version of the deletion, and up to where the rest is gone."""
+
+    version: int = 0
+    emptied: int = 0
+
+
 encode: Final = msgspec.json.Encoder().encode
+decode_deletion: Final = stored(Deletion, "the deletion of a stream")
 decode_event: Final = stored(StoredEvent, "an event of a stream")
 decode_request: Final = stored(Request, "a request to a stream")
+
+
+class StreamDeleted(Conflict):
+    """The events of a stream were deleted, up to the version ``there``; nothing of a write was applied.
+
+    A reader in the middle of them, or a writer at one of their versions, hears it. Read on behind ``there``, where the
+    stream begins again, and forget what you have made of earlier events.
+    """
+
+    code = "stream_deleted"
+    retryable = False
 
 
 class Place(Struct, frozen=True):
@@ -90,12 +117,36 @@ def version_of(item: Item) -> int:
 
 def event_put(place: Place, version: int, event: StoredEvent, position: int = 0) -> Put:
     """The write that appends an event at a free place. Its revision is its position among the events of all streams."""
-    return Put(Item(partition=place.partition, sort=event_sort(version), revision=position, body=encode(event)), ABSENT)
+    return Put(
+        Item(
+            partition=place.partition,
+            sort=event_sort(version),
+            revision=position,
+            status=DELETED if event.kind == DELETION else "",
+            body=encode(event),
+        ),
+        ABSENT,
+    )
 
 
 def is_there(place: Place, version: int) -> Update:
     """The guard that a stream has at least this length."""
     return Update(partition=place.partition, sort=event_sort(version))
+
+
+def is_live(place: Place, version: int) -> Update:
+    """The guard that a stream has this event, and that it was not deleted."""
+    return Update(partition=place.partition, sort=event_sort(version), when=StatusIn(("",)))
+
+
+def deletion_in(first: Item | None) -> Deletion:
+    """The last deletion of a stream, from its first place."""
+    return Deletion() if first is None or first.status != DELETED else decode_deletion(first.body)
+
+
+def stream_deleted(place: Place, version: int) -> StreamDeleted:
+    """The error at what was deleted."""
+    return StreamDeleted(f"stream {place} was deleted up to version {version}: go on behind that", version)
 
 
 def recorded(place: Place, item: Item, kinds: Kinds) -> Recorded[Any]:

@@ -8,22 +8,35 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
+from holdfast.coordination.stream import deleting
 from holdfast.coordination.stream.appending import earlier, encoded, write_events
 from holdfast.coordination.stream.declared import DeclaredStreams
 from holdfast.coordination.stream.fold import Fold, keep_read, load, snapshot
 from holdfast.coordination.stream.following import follow
-from holdfast.coordination.stream.log import decode_pointer, last_position, partition_of, pointers, sequencer_of
+from holdfast.coordination.stream.log import (
+    decode_pointer,
+    last_position,
+    partition_of,
+    pointers,
+    position_in,
+    sequencer_of,
+)
+from holdfast.coordination.stream.pages import PAGE_EVENTS, pages_back, pages_of, pages_since
 from holdfast.coordination.stream.record import (
-    EVENT_PREFIX,
+    DELETED,
+    FIRST_EVENT,
     REQUEST_PREFIX,
+    Deletion,
     Place,
     Recorded,
     Request,
     StoredEvent,
+    StreamDeleted,
     decode_request,
+    deletion_in,
     event_sort,
     recorded,
-    version_of,
+    stream_deleted,
 )
 from holdfast.errors import ConfigurationError, Conflict, IdempotencyMismatch, InvalidInput, Refused
 from holdfast.items import Item
@@ -36,8 +49,6 @@ S = TypeVar("S")
 
 CONFLICT_RETRY: Final = Retry(max_attempts=25, initial=0.005, backoff=2, max_delay=0.25, jitter=Jitter.FULL)
 """How often an append at the end, or a decision, is repeated because another writer was faster."""
-
-PAGE_EVENTS: Final = 200
 
 
 class Stream(Generic[T]):
@@ -80,8 +91,8 @@ class Stream(Generic[T]):
 
         Raises ``Conflict`` if the stream is not at ``version``, with the version that it has. With ``id`` the events
         are appended once however often they are sent, and a repeat returns the same; other events under the same id
-        raise
-        ``IdempotencyMismatch``. One write, if this handle has seen ``version``, by reading or appending.
+        raise ``IdempotencyMismatch``. Raises ``StreamDeleted``, a ``Conflict``, if ``version`` was deleted, or if that
+        happened during this call. One write, if this handle has seen ``version``, by reading or appending.
         """
         if version is not None:
             checked_version(version)
@@ -93,14 +104,16 @@ class Stream(Generic[T]):
             try:
                 positions = await write_events(self._streams, self.place, base, stored, id=id, seen=base <= self._least)
             except Refused as refused:
-                if (request := earlier(refused.item, self.place, stored, id)) is not None:
+                if await self._is_left(refused.item, base, version):
+                    await deleting.empty(self)
+                elif (request := earlier(refused.item, self.place, stored, id)) is not None:
                     return await self._appended(request)
             else:
                 self.reached(base + len(events))
                 appended = zip(stored, copies, positions, strict=True)
                 return tuple(self._recorded(base + n, *each) for n, each in enumerate(appended, start=1))
             there = await self.version()
-            if version is not None:
+            if version is not None and version != there:
                 raise Conflict(f"stream {self.place} is at version {there}, not at version {version}", there)
             base = there
             await self._give_way(attempt)
@@ -129,7 +142,9 @@ class Stream(Generic[T]):
     ) -> AsyncGenerator[Recorded[T]]:
         """The events behind version ``after``, up to and with version ``upto``, in their order or ``backwards``, at
         most
-        ``limit`` of them. They are read a page at a time; each event is final when its page is read.
+        ``limit`` of them. They are read a page at a time; each event is final when its page is read. What was deleted
+        before it began is not there; raises ``StreamDeleted`` if events behind ``after`` or behind one that was read
+        were deleted.
         """
         checked_version(after)
         if upto is not None:
@@ -137,7 +152,7 @@ class Stream(Generic[T]):
         if limit is not None and limit < 0:
             raise InvalidInput(f"limit must be a number of events, at least 0, got {limit!r}")
         count = 0
-        pages = self._pages_back(after, upto) if backwards else self._pages(after, upto)
+        pages = pages_back(self, after, upto) if backwards else pages_since(self, after, upto)
         async with aclosing(pages):
             async for page in pages:
                 for item in page:
@@ -146,31 +161,47 @@ class Stream(Generic[T]):
                     count += 1
                     yield recorded(self.place, item, self._streams.kinds)
 
-    async def _pages(self, after: int, upto: int | None) -> AsyncGenerator[Sequence[Item]]:
-        store = self._streams.opened().home.store
-        while upto is None or after < upto:
-            count = PAGE_EVENTS if upto is None else min(PAGE_EVENTS, upto - after)
-            page = await store.query(self.place.partition, prefix=EVENT_PREFIX, after=event_sort(after), limit=count)
-            items = [each for each in page.items if upto is None or version_of(each) <= upto]
-            if items:
-                after = version_of(items[-1])
-                self.reached(after)
-                yield items
-            if page.cursor is None or len(items) < len(page.items):
-                return
-
-    async def _pages_back(self, after: int, upto: int | None) -> AsyncGenerator[Sequence[Item]]:
-        last = await self.version()
-        last = last if upto is None else min(upto, last)
-        while last > after:
-            first = max(after, last - PAGE_EVENTS)
-            yield [item async for page in self._pages(first, last) for item in page][::-1]
-            last = first
+    async def events(self, after: int, upto: int | None) -> AsyncGenerator[Recorded[T]]:
+        """As ``read``, and raises ``StreamDeleted`` whatever was deleted behind ``after``."""
+        async with aclosing(pages_of(self, after, upto)) as pages:
+            async for page in pages:
+                for item in page:
+                    yield recorded(self.place, item, self._streams.kinds)
 
     def follow(self, *, after: int = 0) -> AsyncGenerator[Recorded[T]]:
         """The events behind version ``after``, and then each new one soon after it is appended, without end."""
         bell, partition = self._streams.bell, self.place.partition
         return follow(bell, partition, lambda last: self.read(after=last), checked_version(after), _version)
+
+    # ── Deletion ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def delete(self, *, version: int | None = None) -> None:
+        """Delete all its events, with snapshots and request ids; only if it is at ``version``, if that is given.
+
+        It counts as deleted from the first write on, and this can be repeated: a repeat does what is left. Versions go
+        on behind the deletion, which takes one itself. Raises ``Conflict`` if it is not at ``version``.
+
+            await account.delete()
+            await account.append(Deposited(1))
+        """
+        if version is not None:
+            checked_version(version)
+        for attempt in range(1, CONFLICT_RETRY.max_attempts + 1):
+            if await deleting.mark(self, version):
+                await deleting.empty(self)
+                return
+            await self._give_way(attempt)
+        raise self._overtaken()
+
+    async def deletion(self) -> Deletion:
+        """Its last deletion; version 0 if there was none."""
+        store = self._streams.opened().home.store
+        return deletion_in(await store.get(self.place.partition, event_sort(FIRST_EVENT)))
+
+    async def refuse_deleted(self, version: int) -> None:
+        """Raises ``StreamDeleted`` if this version is below the last deletion."""
+        if version < (last := (await self.deletion()).version):
+            raise stream_deleted(self.place, last)
 
     # ── State ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -202,6 +233,8 @@ class Stream(Generic[T]):
                 return ()
             try:
                 appended = await self.append(*events, version=found.version, id=id)
+            except StreamDeleted:
+                raise
             except (
                 Conflict,
                 IdempotencyMismatch,
@@ -217,7 +250,29 @@ class Stream(Generic[T]):
     async def _request(self, id: str) -> Request | None:
         check_key("request", (id,))
         item = await self._streams.opened().home.store.get(self.place.partition, REQUEST_PREFIX + id)
-        return None if item is None else decode_request(item.body)
+        if item is None:
+            return None
+        request = decode_request(item.body)
+        return None if request.version < (await self.deletion()).version else request
+
+    async def _is_left(self, there: Item | None, base: int, version: int | None) -> bool:
+        """Whether what refused an append at ``base`` is left of a deletion that came before ``base`` was read.
+
+        Raises ``StreamDeleted`` if the deletion came later, unless it took this very place: then nothing of the append
+        was ever applied, and it may go to the new end.
+        """
+        if there is None or not (there.status == DELETED or there.sort.startswith(REQUEST_PREFIX)):
+            return False
+        last = (await self.deletion()).version
+        if there.status == DELETED:
+            if version is None and last == base + 1:
+                return False
+            raise stream_deleted(self.place, last)
+        if decode_request(there.body).version >= last:
+            return False
+        if base < last:
+            raise stream_deleted(self.place, last)
+        return True
 
     async def _appended(self, request: Request) -> tuple[Recorded[T], ...]:
         """The events that an earlier append has recorded."""
@@ -269,21 +324,26 @@ class Streams(DeclaredStreams, Generic[T]):
 
     async def read(self, *, after: int = 0, limit: int | None = None) -> AsyncGenerator[Recorded[T]]:
         """The events of all streams behind a position, in the order in which they were committed, at most ``limit`` of
-        them. Positions have no gaps, and an event is seen only after all before it: continue behind the last one.
+        them. An event is seen only after all before it: continue behind the last one. Positions have no gaps but those
+        of deleted events.
         """
         checked_version(after)
         store, left = self._log().home.store, limit
         while left is None or left > 0:
             page = await pointers(store, self.name, after, PAGE_EVENTS if left is None else min(left, PAGE_EVENTS))
+            deletions: dict[Place, int] = {}  # each read once in a page: events go from the last one on
             for entry in page.items:
+                after = position_in(entry)
                 pointer = decode_pointer(entry.body)
                 place = Place(self.name, pointer.key)
                 item = await store.get(place.partition, event_sort(pointer.version))
-                assert item is not None  # it was appended together with its place in the log, and events stay
-                found = recorded(place, item, self.kinds)
-                after = found.position
-                yield found
-            left = None if left is None else left - len(page.items)
+                assert item is not None  # it was appended together with its place in the log, and places stay
+                if place not in deletions:
+                    deletions[place] = (await self.at(*pointer.key).deletion()).version
+                if item.status == DELETED or pointer.version < deletions[place]:
+                    continue
+                left = None if left is None else left - 1
+                yield recorded(place, item, self.kinds)
             if page.cursor is None:
                 return
 

@@ -12,6 +12,7 @@ from holdfast.dashboard.pages.letters import letter, letters
 from holdfast.dashboard.pages.metrics import metrics
 from holdfast.dashboard.pages.overview import overview
 from holdfast.dashboard.pages.system import audit, leases, outbox, schedules, workers
+from holdfast.dashboard.signals import signal_page
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -31,6 +32,7 @@ PAGES: Final[dict[str, Callable[[Visit], Awaitable[Response]]]] = {
     "outbox": outbox,
     "overview": overview,
     "schedules": schedules,
+    "signal": signal_page,
     "workers": workers,
 }
 """Each page by its address: see ``navigation``. Looking changes nothing."""

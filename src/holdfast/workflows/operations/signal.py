@@ -38,7 +38,7 @@ async def signal(name: str, type: Any = Any, *, timeout: Duration | None = None)
     try:
         with timers_called("signal-timeout"):
             async with asyncio.timeout(wait_seconds):
-                value = await mailbox.get()
+                value = await mailbox.get(type)
     except TimeoutError:
         raise WaitTimeout(f"no signal {name!r} came within {wait_seconds} s") from None
     try:
