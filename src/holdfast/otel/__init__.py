@@ -17,6 +17,7 @@ from holdfast.errors import ConfigurationError
 
 try:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.metrics import MeterProvider, get_meter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
     from opentelemetry.sdk.trace.export import SpanExportResult
@@ -27,9 +28,12 @@ except ModuleNotFoundError as error:
     ) from error
 
 from holdfast.otel.backfill import spans_of
-from holdfast.otel.emitting import Emitter, current_traceparent
+from holdfast.otel.emitting import SCOPE, Emitter, current_traceparent
+from holdfast.otel.measuring import register
 from holdfast.otel.spans import Span
 from holdfast.otel.tracer import SpanTracer
+from holdfast.runtime.meters import meters_of
+from holdfast.runtime.metrics import Watched
 from holdfast.tracing import hook
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.record import partition_of
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
     from holdfast.telemetry import Telemetry
 
-__all__ = ["backfill", "flush", "send", "trace"]
+__all__ = ["backfill", "flush", "measure", "send", "trace"]
 
 FLUSH_SECONDS: Final = 5.0
 SPANS_AT_ONCE: Final = 512
@@ -69,6 +73,17 @@ def trace(app: Traced, *, provider: TracerProvider | None = None) -> None:
     app.telemetry.tracer = tracer
     hook.current = current_traceparent
     atexit.register(tracer.flush, FLUSH_SECONDS)  # before the provider's own end, which was registered earlier
+
+
+def measure(app: Watched, *, provider: MeterProvider | None = None) -> None:
+    """Give this process's metrics to OpenTelemetry, by ``provider`` or the global one: what ``app.prometheus()`` tells.
+
+    Call it once, before the app is opened; it counts from then on. Counters and gauges are observed when a reader
+    collects, and have no value while the app is closed. Nothing is read from the store for them.
+
+        holdfast.otel.measure(app)
+    """
+    register(meters_of(app), get_meter(SCOPE, meter_provider=provider))
 
 
 def flush(app: Traced, timeout_seconds: float = FLUSH_SECONDS) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Host
 
 Labels = tuple[str, ...]
+Observer = Callable[[Family, Labels, float], None]
 
 
 class Distribution(Struct, frozen=True):
@@ -44,6 +45,8 @@ class Meters:
         self._buckets: dict[tuple[Family, Labels], list[int]] = {}
         self._sums: defaultdict[tuple[Family, Labels], float] = defaultdict(float)
         self._gauges: dict[Family, float] = {}
+        self.observers: list[Observer] = []
+        """Who is told of each value of a histogram."""
         for family in (families.TAKEOVERS, families.FENCED, families.RINGS_FAILED, families.BODY_BLOCKED):
             self._counters[family, ()] = 0
 
@@ -93,6 +96,8 @@ class Meters:
             buckets = self._buckets[family, labels] = [0] * (len(family.bounds) + 1)
         buckets[bisect_left(family.bounds, value)] += 1
         self._sums[family, labels] += value
+        for observer in self.observers:
+            observer(family, labels, value)
 
     # ── Out ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
