@@ -12,7 +12,8 @@ from holdfast.codec.typed import encode_untyped
 from holdfast.errors import InvalidInput, StepFailed
 from holdfast.failure import describe
 from holdfast.keys import check_limit, check_text
-from holdfast.workflows.callback_tokens import TokenScope, invalid_token, masked, token_scope, verify_token
+from holdfast.texts import masked
+from holdfast.workflows.callback_tokens import TokenScope, invalid_token, token_scope, verify_token
 from holdfast.workflows.messages import answer_once, send, was_answered
 from holdfast.workflows.record import (
     NO_VALUE,
