@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOST_LINES: Final = 500
 MOST_CHILDREN: Final = 20
 CHILDREN_AMONG: Final = 100
-"""Children are looked for among the newest executions, so many of them."""
+"""Children are looked for among this many of the newest executions."""
 
 LABELS: Final = {action.name: action.label for action in ACTION_NAMED.values() if action.of == "execution"}
 
