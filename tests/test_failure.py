@@ -210,6 +210,17 @@ def test_a_group_comes_back_as_a_group_and_says_what_is_in_it(registry):
     assert "ValueError: a; KeyError: 'b'" in str(rebuilt)
 
 
+def test_a_group_says_the_same_however_often_it_comes_back(registry):
+    first = describe(ExceptionGroup("several", [ValueError(f"{number}") for number in range(9)]))
+    again = describe(registry.rebuild(first))
+    assert again.message == first.message and "several (9 sub-exceptions): ValueError: 0; " in first.message
+
+
+def test_a_part_that_cannot_say_what_it_is_hides_none_of_the_others():
+    message = describe(ExceptionGroup("several", [Unprintable("x"), ValueError("seen")])).message
+    assert message.startswith("several (2 sub-exceptions): Unprintable: (") and message.endswith("; ValueError: seen")
+
+
 @pytest.mark.parametrize("error", STOOD_IN_FOR, ids=lambda error: type(error).__name__)
 def test_what_cannot_be_made_again_comes_back_as_step_failed(registry, error):
     record = through_json(error)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast import errors
 from holdfast.codec.typed import Codec, codec_for
@@ -184,11 +185,17 @@ def _parts_of(error: BaseException) -> tuple[BaseException, ...]:
 
 
 def _message_of(error: BaseException) -> str:
+    own, parts = _own_message_of(error), _parts_of(error)
+    if not parts:
+        return own
+    told = "; ".join(f"{type(part).__name__}: {_own_message_of(part)}" for part in parts)
+    # A group that was made from a record has its parts in its message, with the number of all there were.
+    return own.rpartition(" (")[0] if told in own else f"{own}: {told}"
+
+
+def _own_message_of(error: BaseException) -> str:
     try:
-        told = str(error)
-        if parts := _parts_of(error):
-            told += ": " + "; ".join(f"{type(part).__name__}: {part}" for part in parts)
-        return told
+        return str(error)
     except Exception:  # noqa: BLE001 - a broken __str__ must not hide the failure it was to describe
         return f"(the error's own __str__ failed; its arguments were {len(error.args)})"
 
@@ -263,6 +270,17 @@ def without_values(record: ErrorRecord) -> ErrorRecord:
         traceback=record.traceback,
         cause=None if record.cause is None else without_values(record.cause),
         parts=tuple(map(without_values, record.parts)),
+    )
+
+
+def shortened(record: ErrorRecord, message_characters: int) -> ErrorRecord:
+    """The error with the beginnings of its messages, and of those of its causes and parts."""
+    message = record.message
+    return replace(
+        record,
+        message=message if len(message) <= message_characters else f"{message[:message_characters]}{_CUT}",
+        cause=None if record.cause is None else shortened(record.cause, message_characters),
+        parts=tuple(shortened(part, message_characters) for part in record.parts),
     )
 
 

@@ -7,7 +7,7 @@ import logging
 from typing import Any, Final
 
 from holdfast.clock import moment
-from holdfast.texts import told_url
+from holdfast.texts import masked
 
 STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "holdfast"}
 """What every record has: any other attribute was given as ``extra``."""
@@ -34,14 +34,14 @@ class JsonLines(logging.Formatter):
             "time": at,
             "level": record.levelname,
             "logger": record.name,
-            "message": told_url(_message_of(record)),
+            "message": masked(_message_of(record)),
         }
         context: Any = getattr(record, "holdfast", None)
         if isinstance(context, dict):
             told |= context
         told |= {name: value for name, value in vars(record).items() if name not in STANDARD and name not in told}
         if record.exc_info:
-            told["exception"] = told_url(self.formatException(record.exc_info))
+            told["exception"] = masked(self.formatException(record.exc_info))
         if record.stack_info:
             told["stack"] = record.stack_info
         return _json(told)

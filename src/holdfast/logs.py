@@ -10,8 +10,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 from holdfast.containment import contained_call
-from holdfast.failure import in_one_line, traceback_text, without_values
-from holdfast.texts import printable, printable_lines, told_url
+from holdfast.failure import in_one_line, shortened, traceback_text, without_values
+from holdfast.texts import masked, printable, printable_lines
 
 if TYPE_CHECKING:
     from holdfast.failure import ErrorRecord
@@ -51,16 +51,17 @@ def log(
 
 
 def told_error(error: ErrorRecord, home: Home) -> str:
-    """An error for a line of the log: its type and the beginning of its message, without passwords of URLs. Of a sealed
-    home the log has no message.
+    """An error for a line of the log: its type and the beginning of its message, without passwords of URLs and
+    tokens of callbacks. Of a sealed home the log has no message.
     """
-    line = printable(told_url(in_one_line(_loggable(error, home))))
+    line = printable(masked(in_one_line(_loggable(error, home))))
     return line if len(line) <= MESSAGE_LIMIT_CHARACTERS else f"{line[:MESSAGE_LIMIT_CHARACTERS]}… (cut)"
 
 
 def told_traceback(error: ErrorRecord, home: Home) -> str:
     """Where an error was raised, for the log: the frames of users' code, and its message last, as ``told_error``."""
-    return printable_lines(told_url(traceback_text(_loggable(error, home))))
+    short = shortened(_loggable(error, home), MESSAGE_LIMIT_CHARACTERS)
+    return printable_lines(masked(traceback_text(short)))
 
 
 def _loggable(error: ErrorRecord, home: Home) -> ErrorRecord:

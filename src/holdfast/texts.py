@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 import traceback
 from pathlib import Path
@@ -19,6 +20,8 @@ SECRET_OPTION: Final = re.compile(
 )
 """Its value ends with the surrounding text, not at an escaped quotation mark, as in JSON."""
 HIDDEN: Final = "***"
+CALLBACK_TOKEN: Final = re.compile(r"\bhf(?:1|2\.[A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+\.[0-9a-f]{64}\b")
+"""What a callback token looks like: its holder may answer the callback, so none is ever shown."""
 
 
 def printable(text: str) -> str:
@@ -74,6 +77,29 @@ def _without_password(word: re.Match[str]) -> str:
         if user is not None and user.end() < end and text[user.end()] == ":":
             return f"{text[: user.end()]}:{HIDDEN}{text[end:]}"
     return text
+
+
+def masked(text: str) -> str:
+    """The text without callback tokens and passwords of URLs.
+
+    >>> masked(f"https://ann:pass@shop/hf1.eyJ9.{'0' * 64}/")
+    'https://ann:***@shop/hf1.(token)/'
+    """
+    return told_url(CALLBACK_TOKEN.sub("hf1.(token)", text))
+
+
+def shell_line(command: str, *arguments: str, options: tuple[str, ...] = ()) -> str:
+    """A line for the shell that calls ``holdfast`` with any arguments, also such that look like options
+    (https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap12.html, guideline 10).
+
+    >>> shell_line("signal", "order", "a b", "paid")
+    "holdfast signal order 'a b' paid"
+    >>> shell_line("callback answer", "order", "-1", "parcel#0", options=("--value", "JSON"))
+    "holdfast callback answer --value JSON -- order -1 'parcel#0'"
+    """
+    dashed = any(each.startswith("-") for each in arguments)
+    words = (*options, "--", *arguments) if dashed else (*arguments, *options)
+    return shlex.join(["holdfast", *command.split(), *words])
 
 
 def told_place(file: str, line: int) -> str:

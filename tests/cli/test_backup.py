@@ -40,6 +40,14 @@ def test_a_home_is_copied_while_a_worker_has_it_open_and_restored(started, worke
     assert ids_of(started, "sqlite:///copy.db") == ["a"]
 
 
+@pytest.mark.parametrize("end", ["-wal", "-shm", "-journal"])
+def test_a_file_of_the_home_itself_is_not_replaced(started, worker, end):
+    before = started.path("shop.db-wal").stat().st_ino
+    assert started.refusal("backup", f"shop.db{end}", "--force")["code"] in {"invalid_input", "invalid_state"}
+    assert started.path("shop.db-wal").stat().st_ino == before
+    assert not parts(started)
+
+
 @pytest.mark.parametrize("mask", [0, 0o777])
 def test_only_its_owner_may_read_it_whatever_the_umask(started, mask):
     before = os.umask(mask)

@@ -219,6 +219,12 @@ def test_a_step_that_tells_nothing_is_named_unless_its_heart_beats():
     assert found_at(30_000, noted)["silent"].examples == ()
 
 
+def test_no_step_is_silent_that_no_process_runs():
+    waiting = Waiting(300_001)
+    waiting.note(partition_of("w", "stopped"), waits(began=1), held=False)
+    assert not waiting.silent.count
+
+
 def test_a_signal_whose_name_looks_mistyped_is_a_warning():
     noted = {
         "mistyped": Waits((Wait(kind=SIGNAL, op="approved"),), untaken=("aproved", "payment")),

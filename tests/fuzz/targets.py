@@ -41,7 +41,8 @@ from holdfast.moving.export import export_home
 from holdfast.moving.reading import Filed
 from holdfast.opening import open_home, open_shared
 from holdfast.runtime.shapes import message_of, ordered_call_of, recognised
-from holdfast.workflows.callback_tokens import make_token, masked, token_scope, verify_token
+from holdfast.texts import masked
+from holdfast.workflows.callback_tokens import make_token, token_scope, verify_token
 from holdfast.workflows.record import check_tags, parse_ref
 
 Feed = Callable[[Any], None]

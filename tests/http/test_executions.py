@@ -302,6 +302,16 @@ async def test_a_token_in_an_error_is_masked(shop):
         assert token not in json.dumps(answer)
 
 
+async def test_the_password_of_a_url_in_an_error_is_masked(shop):
+    async with shop.working() as api:
+        await api.post("/v1/workflows/parcel/a", [])
+        await api.post("/v1/workflows/parcel/a/terminate", {"reason": "no answer of redis://ann:canary@cache:6379"})
+        paths = ("/v1/workflows/parcel/a", "/v1/workflows/parcel/a/show", "/v1/workflows/parcel/a/show?tracebacks=true")
+        for path in paths:
+            answer = json.dumps((await api.get(path))[1])
+            assert "redis://ann:***@cache:6379" in answer and "canary" not in answer
+
+
 async def test_head_is_get_without_the_body(shop):
     async with shop.working() as api:
         response = await api.send("HEAD", "/v1/health")

@@ -94,7 +94,24 @@ async def test_failures_are_logged_once_each_with_their_traceback_at_the_end(app
     assert re.search(r"the next in \d+ ms", first.getMessage()) and "no other is made" in third.getMessage()
     assert last.getMessage().startswith("workflow order o-1 ended as FAILED\n")
     assert 'raise OSError("no route to "' in last.getMessage() and "await charge()" in last.getMessage()
+    assert "x" * 400 in last.getMessage() and "x" * 500 not in last.getMessage()
     assert last.holdfast == {"workflow": "order", "id": "o-1", "run": 0, "status": "FAILED"}
+
+
+async def test_the_token_of_a_callback_is_in_no_line(app, records):
+    @app.step(retry=hf.Retry(max_attempts=2, initial="1ms"))
+    async def mail(token: str) -> None:
+        raise OSError(f"cannot send https://shop/{token}")
+
+    @app.workflow
+    async def order() -> None:
+        await mail(hf.callback(str).token)
+
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed):
+            await (await order.start(id="o-1")).result()
+    lines = [each.getMessage() for each in records("holdfast") if "cannot send" in each.getMessage()]
+    assert len(lines) == 3 and all("https://shop/hf1.(token)" in each for each in lines)
 
 
 async def test_a_refusal_that_the_body_expects_is_no_warning(app, records):

@@ -6,8 +6,9 @@ import pytest
 
 import holdfast as hf
 from holdfast import ids
+from holdfast.texts import masked
 from holdfast.workflows.callback_keys import KEYS_VARIABLE, read_keys
-from holdfast.workflows.callback_tokens import make_token, masked, token_scope
+from holdfast.workflows.callback_tokens import make_token, token_scope
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.record import decode_record, partition_of
 

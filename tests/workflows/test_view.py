@@ -159,6 +159,49 @@ def test_what_ended_it_is_said_with_the_way_back():
     assert diagnose(reader, moment(0))[0].title == "FAILED: OSError"
 
 
+def test_a_step_whose_worker_stopped_is_not_said_to_run():
+    async def main() -> tuple[View, View]:
+        shop = Shop()
+
+        @shop.app.step
+        async def ask() -> None:
+            await asyncio.sleep(3_600)
+
+        @shop.app.workflow
+        async def order() -> None:
+            await ask()
+
+        async with shop.app.worker(grace="1ms"):
+            await order.start(id="1")
+            await shop.told(order)
+            runs = await shown(shop, order)
+        async with shop.app:
+            return runs, await shown(shop, order)
+
+    runs, stopped = run_virtual(main)
+    assert titles(runs) == ["step ask runs"]
+    assert titles(stopped) == ["step ask was interrupted"]
+    assert "during attempt 1 of 3" in stopped.troubles[0].text
+
+
+def test_ids_and_names_that_look_like_options_are_none_in_a_command():
+    async def body() -> None:
+        await asyncio.gather(hf.signal("--json", str), hf.callback(str))
+
+    async def main() -> View:
+        shop = Shop()
+        workflow = shop.app.workflow(body, name="order")
+        async with shop.app.worker():
+            await workflow.start(id="-x")
+            await shop.told(workflow, "-x")
+            return await shown(shop, workflow, "-x")
+
+    assert {each.line for each in run_virtual(main).troubles} == {
+        "holdfast signal -- order -x --json JSON",
+        "holdfast callback answer --value JSON -- order -x 'callback#0'",
+    }
+
+
 def test_an_execution_without_a_worker_says_what_to_start():
     shop = Shop()
 

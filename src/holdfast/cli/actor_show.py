@@ -25,7 +25,7 @@ from holdfast.coordination.schedule import CronSchedule, Every, Schedule
 from holdfast.failure import ErrorRecord, in_one_line, traceback_text
 from holdfast.keys import LARGEST_PAGE
 from holdfast.secret import redacted
-from holdfast.workflows.callback_tokens import masked
+from holdfast.texts import masked
 
 HEADINGS: Final = ("ACTOR", "KEY", "STATUS", "VERSION", "PARKED", "NEXT TIMER (UTC)")
 TIMER_HEADINGS: Final = ("TIMER", "DUE (UTC)", "", "AGAIN")

@@ -14,8 +14,7 @@ import click
 
 from holdfast.cli.output import as_json, echo, plain
 from holdfast.errors import HoldfastError
-from holdfast.texts import told_url
-from holdfast.workflows.callback_tokens import masked
+from holdfast.texts import masked, told_url
 
 EXIT_ERROR: Final = 1
 EXIT_USAGE: Final = 2
@@ -60,7 +59,7 @@ class CommandLine(click.Group):
 
 
 def _tell_traceback(_kind: type[BaseException], error: BaseException, _traceback: TracebackType | None) -> None:
-    echo(told_url(masked("".join(traceback.format_exception(error)))), err=True)
+    echo(masked("".join(traceback.format_exception(error))), err=True)
 
 
 def _tell_usage(error: click.ClickException, *, for_machines: bool) -> None:

@@ -16,8 +16,7 @@ import click
 import msgspec
 
 from holdfast.secret import redacted
-from holdfast.texts import printable, printable_json, printable_lines, told_url
-from holdfast.workflows.callback_tokens import masked
+from holdfast.texts import masked, printable, printable_json, printable_lines
 
 STATUS_COLOURS: Final = {
     "COMPLETED": "green",
@@ -48,12 +47,12 @@ NARROWEST_COLUMNS: Final = 40
 
 def plain(text: str) -> str:
     """Text from outside on one line, harmless for terminals, without callback tokens and passwords of URLs."""
-    return printable(told_url(masked(text)).replace("\n", " ⏎ "))
+    return printable(masked(text).replace("\n", " ⏎ "))
 
 
 def plain_json(text: str) -> str:
     """As ``plain``, for JSON: control characters occur only between its parts, and it stays JSON."""
-    return told_url(masked(printable_json(text.translate(BLANKS))))
+    return masked(printable_json(text.translate(BLANKS)))
 
 
 def echo(text: str, *, err: bool = False) -> None:
@@ -117,4 +116,4 @@ def as_json(value: Any, *, exact: bool = False) -> str:
     must be ``exact``; secrets always are. What a terminal may act on is escaped as JSON has it.
     """
     text = printable_json(json.dumps(redacted(msgspec.to_builtins(value)), ensure_ascii=False))
-    return text if exact else told_url(masked(text))
+    return text if exact else masked(text)

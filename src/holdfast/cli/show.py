@@ -155,7 +155,7 @@ def told_wait(wait: Awaited) -> str:
     if wait.attempt is not None:
         told.append(f"attempt {wait.attempt} of {wait.most_attempts}")
     if wait.began is not None:
-        told.append(f"for {duration(max(0, between(wait.began, now())))}")
+        told.append(f"begun {duration(max(0, between(wait.began, now())))} ago")
     if wait.last_heartbeat is not None:
         told.append(f"last heartbeat {duration(max(0, between(wait.last_heartbeat, now())))} ago")
     if wait.until is not None:

@@ -1,4 +1,4 @@
-"""What is looked at, as plain JSON: without secrets, and without the tokens of callbacks."""
+"""What is looked at, as plain JSON: without secrets, tokens of callbacks and passwords of URLs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.secret import redacted
-from holdfast.workflows.callback_tokens import masked
+from holdfast.texts import masked
 
 
 def shown(value: Any) -> Any:

@@ -15,7 +15,7 @@ from holdfast.http.api import Query
 from holdfast.http.authentication import check_right
 from holdfast.http.cursors import Cursors
 from holdfast.http.problems import Problem, told_error
-from holdfast.workflows.callback_tokens import masked
+from holdfast.texts import masked
 
 if TYPE_CHECKING:
     from holdfast.commands import Command

@@ -33,8 +33,8 @@ from holdfast.http.messages import Response, json_response
 from holdfast.http.pages import cursors_of, listed
 from holdfast.http.problems import OWN_WORDS, fault, type_of_error
 from holdfast.secret import redacted_json
+from holdfast.texts import masked
 from holdfast.workflows import status as standing
-from holdfast.workflows.callback_tokens import masked
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import Event
 from holdfast.workflows.record import ENDED, NO_VALUE, check_id, decode_result

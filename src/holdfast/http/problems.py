@@ -50,8 +50,7 @@ from holdfast.errors import (
 )
 from holdfast.failure import ErrorRegistry
 from holdfast.http.messages import Response, json_response
-from holdfast.texts import frames_of
-from holdfast.workflows.callback_tokens import masked
+from holdfast.texts import frames_of, masked
 
 PROBLEM_JSON: Final = "application/problem+json"
 RETRY_AFTER_SECONDS: Final = 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from typing import Any, Final
 
 import msgspec
@@ -18,9 +17,6 @@ TOKEN_VERSION: Final = "hf1"  # noqa: S105 - a version, not a secret
 KEYED_VERSION: Final = "hf2"
 """Of tokens that name the key by which they are signed, before their scope."""
 LONGEST_TOKEN_CHARACTERS: Final = 4_000
-
-TOKEN: Final = re.compile(r"\bhf(?:1|2\.[A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+\.[0-9a-f]{64}\b")
-"""What a callback token looks like: its holder may answer the callback, so none is ever shown."""
 
 
 class TokenScope(Struct, frozen=True, array_like=True):
@@ -75,8 +71,3 @@ def verify_token(token: str, secret: str) -> None:
 def invalid_token() -> InvalidToken:
     """One text for forged, damaged, used and late tokens, so that a guesser learns nothing."""
     return InvalidToken("this callback token is not valid, or its callback has been answered or has timed out")
-
-
-def masked(text: str) -> str:
-    """Text without callback tokens, for a reader that is not to answer callbacks."""
-    return TOKEN.sub("hf1.(token)", text)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from holdfast.clock import between, duration
+from holdfast.texts import shell_line
 from holdfast.workflows.record import (
     BLOCKED,
     CANCELLED,
@@ -54,9 +54,9 @@ def diagnose(view: View, now: datetime) -> tuple[Trouble, ...]:
     return tuple(sorted(found, key=lambda each: TONES.index(each.tone)))
 
 
-def _line(view: View, command: str, *more: str) -> str:
+def _line(view: View, command: str, *more: str, options: tuple[str, ...] = ()) -> str:
     """A line for the shell about the execution."""
-    return shlex.join(["holdfast", *command.split(), view.execution.workflow, view.execution.id, *more])
+    return shell_line(command, view.execution.workflow, view.execution.id, *more, options=options)
 
 
 # ── How it stands ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -236,7 +236,7 @@ def _wait(view: View, wait: Awaited, now: datetime) -> Iterator[Trouble]:
                 text="The holder of its token has not answered yet. If the answer was lost, give it yourself."
                 f"{gives_up}{stands}",
                 commands=("callback answer",),
-                line=_line(view, "callback answer", wait.operation or "", "--value", "JSON"),
+                line=_line(view, "callback answer", wait.operation or "", options=("--value", "JSON")),
             )
         case name if name in (CHILD, EXECUTION):
             other = next((each for each in view.others if (each.workflow, each.id) == (wait.name, wait.id)), None)
@@ -250,7 +250,7 @@ def _wait(view: View, wait: Awaited, now: datetime) -> Iterator[Trouble]:
                 title=f"it waits for {wait.name} of actor {wait.id}",
                 text="The actor has not replied yet: look at its mailbox, and whether it has halted."
                 f"{gives_up}{stands}",
-                line=shlex.join(["holdfast", "actor", "show", actor, wait.id or ""]),
+                line=shell_line("actor show", actor, wait.id or ""),
             )
         case name if name == SEND:
             yield Trouble(tone=INFO, title=f"it sends {wait.name}", text=f"The store has not answered yet.{stands}")
@@ -267,13 +267,20 @@ def _step(view: View, wait: Awaited, now: datetime, stands: str) -> Trouble:
             title=f"step {wait.name} is tried again {_ahead(wait.until, now)}",
             text=f"It failed: {wait.error}. Next is {attempt}.{stands}",
             commands=("retry-now", "cancel"),
-            line=_line(view, "retry", "--now"),
+            line=_line(view, "retry", options=("--now",)),
         )
     if wait.began is None:
         return Trouble(
             tone=INFO,
             title=f"step {wait.name} waits for a thread",
             text=f"All threads for steps are taken; {attempt} begins when one is free.{before}{stands}",
+        )
+    if view.owner is None or not view.owner_alive:
+        return Trouble(
+            tone=INFO,
+            title=f"step {wait.name} was interrupted",
+            text=f"Its process stopped or died during {attempt}, which began {duration(between(wait.began, now))} ago. "
+            f"The worker that takes over begins the next.{before}{stands}",
         )
     last = max(filter(None, (wait.began, wait.last_heartbeat)))
     ran = duration(between(wait.began, now))
@@ -315,7 +322,7 @@ def _signal(view: View, wait: Awaited, more: str) -> Trouble:
 
 def _other(wait: Awaited, other: Other | None, more: str) -> Trouble:
     what = "child" if wait.kind == CHILD else "execution"
-    title, shell = f"it waits for {what} {wait.name}", shlex.join(["holdfast", "show", wait.name, wait.id or ""])
+    title, shell = f"it waits for {what} {wait.name}", shell_line("show", wait.name, wait.id or "")
     if other is None or other.status is None:
         return Trouble(tone=INFO, title=title, text=f"{wait.id} is not there yet.{more}", line=shell)
     told = other.error or other.blocked

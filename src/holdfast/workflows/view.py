@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from holdfast.clock import between, iso, moment
 from holdfast.coordination.inbox import INBOX_PREFIX, MARKED, USED
 from holdfast.replay.entries import Done, Entry, Failed, Progressed, Received
-from holdfast.workflows.callback_tokens import masked
+from holdfast.texts import masked
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.handovers import Handover, handovers_of
 from holdfast.workflows.history import Event, Recorded, last_traceback, load, timeline, told

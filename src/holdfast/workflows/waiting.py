@@ -14,9 +14,8 @@ from holdfast.replay.places import user_code_of
 from holdfast.replay.requests import DueTimer, Operation, is_limit
 from holdfast.replay.waiting import waits_for
 from holdfast.secret import redacted_json
-from holdfast.texts import told_place
+from holdfast.texts import masked, told_place
 from holdfast.workflows.begin import Begin
-from holdfast.workflows.callback_tokens import masked
 from holdfast.workflows.operations.awaiting import AwaitExecution
 from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.operations.child import CallChild

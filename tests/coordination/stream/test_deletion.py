@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import aclosing
 
 import pytest
@@ -12,6 +13,7 @@ import holdfast as hf
 from holdfast.coordination.stream import deleting, pages
 from holdfast.coordination.stream.deleting import EMPTY
 from holdfast.coordination.stream.fold import Folded, keep_read
+from holdfast.references import reference_in
 from holdfast.testing import FaultsAt, faulty_home, run_virtual
 from holdfast.testing.faults import LoseAnswer
 
@@ -249,3 +251,17 @@ def test_what_a_deletion_costs(memory_world):
             assert store.look()[1:] == (0, 0)
 
     run_virtual(story)
+
+
+async def test_nothing_refers_to_large_events_any_more(world, ordered):
+    app = world.app()
+    async with app:
+        texts = app.streams(str, name="texts", ordered=ordered).at("a")
+        long = random.Random(1).randbytes(100_000).hex()
+        await texts.append(long, long[1:], "short")
+        behind = app.runtime().home.store._store
+        places = (await behind.query("stream#texts#a", prefix="e#")).items
+        assert [reference_in(each.body) is not None for each in places] == [True, True, False]
+        await texts.delete()
+        places = (await behind.query("stream#texts#a", prefix="e#")).items
+        assert [reference_in(each.body) for each in places] == [None] * 4

@@ -224,6 +224,8 @@ def _check_target(database: Path, to: Path, *, replace: bool) -> None:
         str(to).encode()  # SQLite's names are UTF-8
         if beside := _beside(to):
             raise InvalidState(f"{beside} is there, so {to} is or was a database in use. Name another file")
+        if Path(os.path.realpath(to)) in [database.with_name(f"{database.name}{end}") for end in COMPANIONS[1:]]:
+            raise InvalidInput(f"{to} is a file of the home itself. Name another file")
         if not os.path.lexists(to):
             return
         if not replace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -47,6 +47,7 @@ class Executions(Struct):
     failed: Group
     failed_before: int
     waiting: Waiting
+    alive: Callable[[str], bool]
 
     def note(self, head: Item) -> None:
         """One more."""
@@ -74,7 +75,8 @@ class Executions(Struct):
         elif head.status == COMPENSATION_FAILED:
             self.broken.note(what, _error(record))
         elif head.status in CLAIMABLE:
-            self.waiting.note(head.partition, record.waits)
+            held = head.owner is not None and self.alive(head.owner)
+            self.waiting.note(head.partition, record.waits, held=held)
         elif (record.ended_at or 0) >= self.now - LATELY_MS:
             self.failed.note(what, _error(record))
         else:
@@ -87,7 +89,8 @@ def _error(record: ExecutionRecord) -> str | None:
 
 async def count_executions(home: Home, now: int) -> Executions:
     """The executions of a home. Where it counts them by an index, only those are read that are not over and well."""
-    found = Executions(now, Counter(), Counter(), Counter(), Group(), Group(), Group(), Group(), 0, Waiting(now))
+    counts = Counter[str](), Counter[str](), Counter[str]()
+    found = Executions(now, *counts, Group(), Group(), Group(), Group(), 0, Waiting(now), home.doorbell.alive)
     if home.census is None:
         async for head in heads(home.store, PARTITION_PREFIX):
             found.statuses[head.status] += 1

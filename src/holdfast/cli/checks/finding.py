@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from shlex import join
 from typing import Final
 
 from msgspec import Struct
 
+from holdfast.texts import shell_line
 from holdfast.workflows.record import id_of, workflow_of
 
 OK: Final = "ok"
@@ -46,4 +46,4 @@ class Group(Struct):
 
 def show(partition: str) -> str:
     """The command that shows an execution."""
-    return join(("holdfast", "show", workflow_of(partition), id_of(partition)))
+    return shell_line("show", workflow_of(partition), id_of(partition))

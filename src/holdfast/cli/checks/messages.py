@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shlex import join
 from typing import TYPE_CHECKING, Final
 
 from holdfast.actors import record as actors
@@ -14,6 +13,7 @@ from holdfast.messaging import bus_queue
 from holdfast.messaging.listing import FOR_BUS, OUTBOX, REFUSED, apps_of, list_waiting
 from holdfast.messaging.schedules import list_schedules
 from holdfast.paging import heads, items
+from holdfast.texts import shell_line
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
@@ -38,7 +38,7 @@ async def check_messages(runtime: Runtime) -> list[Finding]:
 async def _check_halted(store: Store) -> Finding:
     halted = Group()
     async for head in heads(store, actors.PARTITION_PREFIX, status=actors.HALTED):
-        halted.note(join(("holdfast", "actor", "show", actors.actor_of(head.partition), actors.key_of(head.partition))))
+        halted.note(shell_line("actor show", actors.actor_of(head.partition), actors.key_of(head.partition)))
     if not halted.count:
         return Finding(OK, "halted", "no actor or consumer has halted at a message")
     told = f"{halted.count:,} halted at a message that fails: inspect it, fix the cause, then holdfast actor resume"

@@ -42,8 +42,8 @@ class Waiting(Struct):
     silent: Group = msgspec.field(default_factory=Group)
     mistyped: Group = msgspec.field(default_factory=Group)
 
-    def note(self, partition: str, waits: Waits | None) -> None:
-        """What one execution waits for."""
+    def note(self, partition: str, waits: Waits | None, *, held: bool = True) -> None:
+        """What one execution waits for. No step runs of one that no living process has."""
         if waits is None:
             return
         awaited = [wait.op for wait in waits.waits if wait.kind == SIGNAL]
@@ -51,7 +51,7 @@ class Waiting(Struct):
             if (meant := meant_by(name, awaited)) is not None:
                 self.mistyped.note(show(partition), f"it waits for signal {meant}, and {name} came")
         for wait in waits.waits:
-            if wait.kind == STEP:
+            if wait.kind == STEP and (held or not wait.began):
                 self._note_step(partition, wait)
 
     def _note_step(self, partition: str, wait: Wait) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.dashboard.rendering import render, render_bare
-from holdfast.workflows.callback_tokens import masked
+from holdfast.texts import masked
 
 if TYPE_CHECKING:
     from starlette.responses import Response
