@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec import UNSET
 
 from holdfast.clock import moment
 from holdfast.commands.execution import ListExecutions, Show
+from holdfast.commands.shown import shown
 from holdfast.dashboard.acting import offered
 from holdfast.dashboard.actions import ACTION_NAMED
 from holdfast.dashboard.gantt import chart_of, events_of
@@ -17,6 +19,7 @@ from holdfast.errors import InvalidInput
 from holdfast.http.authentication import check_place
 from holdfast.http.showing import readable
 from holdfast.workflows.record import OPEN, ExecutionRef, check_id
+from holdfast.workflows.view import View
 from holdfast.workflows.waits import CALLBACK, CHILD, SIGNAL
 
 if TYPE_CHECKING:
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
 
     from holdfast.dashboard.visit import Visit
     from holdfast.workflows.status import Status
-    from holdfast.workflows.view import View
 
 MOST_LINES: Final = 500
 MOST_CHILDREN: Final = 20
@@ -43,7 +45,8 @@ async def execution(visit: Visit) -> Response:
     check_place(visit.caller, check_id(id))
     may = visit.may_inspect
     command = Show(workflow, id, payloads=may, tracebacks=may, most_lines=MOST_LINES)
-    view = readable(visit, await visit.read(command))
+    found = readable(visit, await visit.read(command))
+    view = msgspec.convert(shown(found), View)  # every text in it without tokens, secrets and passwords of URLs
     children = await _children(visit, view)
     status, now = view.execution, moment(visit.now_ms)
     events = events_of(view, now)
