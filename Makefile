@@ -30,7 +30,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 # ── Targets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-.PHONY: help demo demo-aws test test-cdk test-newest wheel lock stub audit bench hostile fuzz swarm torture torture-aws test-all examples cart coverage docs format clean \
+.PHONY: help demo demo-aws test test-cdk test-newest wheel lock stub audit bench observed hostile fuzz swarm torture torture-aws test-all examples cart coverage docs format clean \
 	check check-format check-lint check-mypy check-pyright check-layers check-tidiness
 
 help: ## show this list
@@ -74,6 +74,9 @@ docs: .venv/.dev-installed ## write the reference of the public API into build/r
 
 bench: .venv/.dev-installed ## measure, and print the numbers
 	@$(BIN)/python -m benchmarks
+
+observed: .venv/.dev-installed ## measure what metrics and traces cost
+	@$(BIN)/python -m benchmarks.observed
 
 hostile: .venv/.dev-installed ## measure valid requests while hostile ones arrive
 	@$(BIN)/python -m benchmarks.hostile

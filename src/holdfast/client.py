@@ -12,6 +12,7 @@ from holdfast.codec.typed import encode_untyped
 from holdfast.errors import InvalidInput, StepFailed
 from holdfast.failure import describe
 from holdfast.keys import check_limit, check_text
+from holdfast.texts import masked
 from holdfast.workflows.callback_tokens import TokenScope, invalid_token, token_scope, verify_token
 from holdfast.workflows.messages import answer_once, send, was_answered
 from holdfast.workflows.record import (
@@ -47,7 +48,8 @@ class StatusPage(Struct, frozen=True):
 
 class Selection(Struct, frozen=True, kw_only=True):
     """Which executions to list. Everything given must hold. ``among`` are statuses of which it has one, ``beginning``
-    is what the ids begin with. ``ended_before`` admits only what has ended, and then.
+    is what the ids begin with. ``error`` is in the line that says why it failed. ``ended_before`` admits only what has
+    ended, and then.
     """
 
     workflow: str | None = None
@@ -60,6 +62,7 @@ class Selection(Struct, frozen=True, kw_only=True):
     among: tuple[str, ...] = ()
     beginning: str = ""
     waits_for: WaitsFor | None = None
+    error: str = ""
     ended_before: datetime | None = None
 
     def admits(self, status: Status) -> bool:
@@ -73,6 +76,7 @@ class Selection(Struct, frozen=True, kw_only=True):
             and (self.until is None or status.created_at < self.until)
             and (self.ended_before is None or (status.ended_at is not None and status.ended_at < self.ended_before))
             and self.tags.items() <= status.tags.items()
+            and self.error.casefold() in masked(status.error or "").casefold()
             and (self.waits_for is None or self.waits_for.is_one_of(status.waits))
         )
 
@@ -88,6 +92,7 @@ def select(  # noqa: PLR0913 - one for each thing to find them by
     root: Named | None = None,
     beginning: str = "",
     waits_for: str | None = None,
+    error: str = "",
     ended_before: datetime | None = None,
 ) -> Selection:
     """A selection, checked: ``waits_for`` is a kind, or ``kind:name``. Raises ``InvalidInput``."""
@@ -111,6 +116,7 @@ def select(  # noqa: PLR0913 - one for each thing to find them by
         root=None if root is None else ExecutionRef(root.workflow, root.id),
         beginning=beginning,
         waits_for=None if waits_for is None else WaitsFor.parse(waits_for),
+        error=error,
         ended_before=ended_before,
     )
 

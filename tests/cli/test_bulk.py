@@ -30,6 +30,8 @@ def test_without_yes_it_only_tells(failed):
     assert {each["id"] for each in answer["first"]} == {"0", "1", "2"}
     assert "3 would be retried: add --yes to do it" in failed.invoke("bulk", "retry", "--status", "FAILED").output
     assert ids(failed, "--status", "FAILED") == {"0", "1", "2"}
+    assert ids(failed, "--error", "out of PAPER") == {"0", "1", "2"}
+    assert ids(failed, "--error", "no such text") == set()
 
 
 def test_with_yes_it_does_it(failed):

@@ -58,6 +58,8 @@ def test_who_calls_it_from_code_gets_the_error_itself():
 @pytest.mark.parametrize("event", TEXTS)
 def test_every_event_of_a_worker_has_a_text(event, capsys):
     fields = {"pid": 1, "place": 2, "workers": 3, "home": "memory://", "reason": "exit status 1", "url": "http://x"}
+    fields |= {"files": ["shop.py"], "error": "no module", "workflow": "checkout", "id": "order-17"}
+    fields |= {"replayed": 3, "more": False, "would_block": 1}
     _reporter(for_machines=False)(event, **fields, workflows=["checkout", "parcel"], restart_in_seconds=0.1)
     told = capsys.readouterr().err
     assert told.startswith("holdfast: ")

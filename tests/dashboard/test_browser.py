@@ -1,6 +1,7 @@
 """A person's way through the dashboard in a real Chromium: one server and one browser for all of it.
 
-``HOLDFAST_SCREENSHOTS=docs/dashboard`` also writes the pictures that the page in docs/ shows.
+``HOLDFAST_SCREENSHOTS=docs/dashboard`` also writes the pictures that the page in docs/ shows, of an app in the empty
+folder ``HOLDFAST_SCREENSHOTS_OF=/srv/shop``, whose path is in them.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path) -> Iterator[Site]:
-    folder = tmp_path
+    folder = Path(os.environ.get("HOLDFAST_SCREENSHOTS_OF", tmp_path))
     (folder / "shop.py").write_text(textwrap.dedent(SHOP))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     command = [sys.executable, "-m", "holdfast.cli", "serve", "-a", "shop:app", "--port", "0"]

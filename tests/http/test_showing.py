@@ -48,6 +48,15 @@ async def test_a_tenant_sees_its_own_and_nothing_of_others(memory_shop):
         assert (await tenant.get(SHOW))[0] == 403
 
 
+async def test_executions_are_listed_by_the_text_of_their_error_for_those_who_may_see_it(memory_shop):
+    async with memory_shop.working() as api:
+        await failed(api)
+        assert len((await api.get("/v1/workflows?error=TERMINAL"))[1]["executions"]) == 1
+        assert (await api.get("/v1/workflows?error=nothing-like-it"))[1]["executions"] == []
+        reader = Api(api.app, authenticate=lambda _request: hf.Caller("ann", rights=frozenset({"read"})))
+        assert (await reader.get("/v1/workflows?error=Terminal"))[0] == 403
+
+
 async def test_executions_are_listed_by_what_they_wait_for(memory_shop):
     async with memory_shop.working() as api:
         await api.post("/v1/workflows/approval/w", [7])

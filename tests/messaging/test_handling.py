@@ -376,6 +376,14 @@ async def test_a_handler_that_meets_a_full_mailbox_is_tried_again(place):
 # ── What a consumer may be ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_a_consumer_without_its_class_of_events_is_refused():
+    app = hf.App("shop", home="memory://")
+    with pytest.raises(hf.ConfigurationError, match=r"as in @app.consumer\(OrderPlaced\)"):
+
+        @app.consumer
+        async def bill(event: object) -> None: ...
+
+
 def test_what_is_no_consumer_is_refused_when_it_is_declared():
     app = hf.App("shop")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 
+import pytest
+
 from holdfast.otel import spool as spools
 from holdfast.otel.spool import Spool
 
@@ -52,3 +54,16 @@ def test_what_comes_as_the_thread_ends_is_done_too(monkeypatch):
     assert first.wait(LONGEST_SECONDS)
     late.meanwhile = meanwhile
     assert second.wait(LONGEST_SECONDS), "nothing else is ever put"
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_what_an_exporter_raises_costs_its_span_and_not_the_thread(error):
+    dropped = []
+    spool = Spool(dropped=lambda: dropped.append(1))
+
+    def fail() -> None:
+        raise error
+
+    spool.put(fail)
+    assert spool.flush(LONGEST_SECONDS)
+    assert dropped == [1]

@@ -45,7 +45,7 @@ TEXTS: Final[dict[str, str]] = {
     "changed": "changed: {files}",
     "import_failed": "the app does not import; no worker runs until a file changes: {error}",
     "would_block": "warning: this code would block {workflow} {id}: {reason}",
-    "replayed": "replayed {replayed} open executions (are there more? {more}): this code would block {would_block}",
+    "replayed": "replayed the {replayed} newest open executions: this code would block {would_block} of them",
     "not_replayed": "warning: open executions were not replayed with this code: {error}",
 }
 """Each event of ``holdfast run``: its ``event`` in JSON, and what people read."""

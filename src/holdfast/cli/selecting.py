@@ -37,6 +37,7 @@ _OPTIONS = (
         metavar="KIND[:NAME]",
         help=f"Only those that wait for this: {', '.join(KINDS)}; or signal:approval, step:charge.",
     ),
+    click.option("--error", metavar="TEXT", default="", help="Only those whose error has this text in its line."),
 )
 
 
@@ -45,7 +46,7 @@ def selecting(command: Callable[..., T]) -> Callable[..., T]:
 
     @wraps(command)
     def selected(*args: Any, **kwargs: Any) -> T:
-        names = ("workflow", "status", "since", "until", "older_than", "tags", "parent", "root", "waits_for")
+        names = ("workflow", "status", "since", "until", "older_than", "tags", "parent", "root", "waits_for", "error")
         return command(*args, selection=_selection(**{name: kwargs.pop(name) for name in names}), **kwargs)
 
     for option in reversed(_OPTIONS):
@@ -64,6 +65,7 @@ def _selection(  # noqa: PLR0913 - one for each option
     parent: ExecutionRef | None,
     root: ExecutionRef | None,
     waits_for: str | None,
+    error: str,
 ) -> Selection:
     if older_than is not None:
         if until is not None:
@@ -78,4 +80,5 @@ def _selection(  # noqa: PLR0913 - one for each option
         parent=parent,
         root=root,
         waits_for=waits_for,
+        error=error,
     )

@@ -87,6 +87,8 @@ class ListExecutions(Command[StatusPage], frozen=True, tag="list"):
     """How many stored executions to look through at most; the page may be short then, although there are more."""
     waits_for: str | None = None
     """A kind of wait, or ``kind:name``."""
+    error: str = ""
+    """What the line of the error has in it, in large or small letters. Callers need the right to inspect for it."""
 
     @classmethod
     def of(cls, selection: Selection, *, after: str | None, limit: int) -> ListExecutions:
@@ -103,6 +105,7 @@ class ListExecutions(Command[StatusPage], frozen=True, tag="list"):
             after,
             limit,
             waits_for=None if selection.waits_for is None else str(selection.waits_for),
+            error=selection.error,
         )
 
     async def perform(self, context: Context) -> StatusPage:
@@ -118,6 +121,7 @@ class ListExecutions(Command[StatusPage], frozen=True, tag="list"):
             root=self.root,
             beginning=self.beginning,
             waits_for=self.waits_for,
+            error=self.error,
         )
         return await list_executions(
             context.app.runtime(), selection, after=self.after, limit=self.limit, most_read=self.most_read

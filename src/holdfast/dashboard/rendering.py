@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse
 from holdfast import ids
 from holdfast.clock import moment
 from holdfast.dashboard.links import link, on_text
-from holdfast.texts import printable, printable_lines
+from holdfast.texts import masked, printable, printable_lines
 
 if TYPE_CHECKING:
     from holdfast.dashboard.visit import Visit
@@ -65,7 +65,8 @@ def environment() -> Environment:
         auto_reload=False,
     )
     filters, names = cast("dict[str, Any]", made.filters), cast("dict[str, Any]", made.globals)
-    filters.update(iso=iso, exact=exact, ago=ago, took=took, middle=middle, plain=printable, lines=printable_lines)
+    filters.update(iso=iso, exact=exact, ago=ago, took=took, middle=middle)
+    filters.update(plain=printable, lines=printable_lines, masked=masked)
     names.update(static_version=static_version(), on_text=on_text, new_id=ids.new_id)
     return made
 

@@ -106,12 +106,13 @@ def consumer(
     effects elsewhere, ``hf.current().idempotency_key`` is the same on every attempt (G10). An event whose handler
     fails is retried; then it is parked or halts its group. ``window`` is how long the id of an independent event is
     remembered. An attempt that takes longer than ``timeout`` is cancelled and counts as failed; ``None`` means no
-    limit.
+    limit. Raises ``ConfigurationError`` for what is no class of events, such as the function of ``@app.consumer``
+    without the class.
     """
+    event_name = name_of(event)
 
     def declare(function: F) -> F:
         _refuse_in_part(app, "consumers")
-        event_name = name_of(event)
         own = name or own_name(function, "a consumer")
         check_name("consumer", own)
         hidden = consumer_name(app.outbox.app, own)

@@ -274,7 +274,9 @@ class Publish(Struct, frozen=True):
 def name_of(event: Any) -> str:
     """The name of a class of events."""
     if not isinstance(event, type):
-        raise ConfigurationError(f"an event must be identified by its class, got {event!r}")
+        raise ConfigurationError(
+            f"an event must be identified by its class, as in @app.consumer(OrderPlaced), got {event!r}"
+        )
     return event.__name__
 
 

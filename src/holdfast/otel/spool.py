@@ -7,6 +7,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Final
 
+from holdfast.containment import contained_call
+
 MOST_WAITING: Final = 10_000
 IDLE_SECONDS: Final = 5.0
 
@@ -69,6 +71,6 @@ class Spool:
                     return
                 continue
             try:
-                work()
+                contained_call(work)
             except Exception:  # noqa: BLE001 - a processor or an exporter of the user's; the next span may be taken
                 self._dropped()

@@ -99,7 +99,8 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
         _tell_when_due(actor.partition, next_timer(performed.version.record), head, runtime)
         for partition in finished.to_wake:
             wake_actor(partition, runtime)
-        tell(finished.handled, runtime)
+        if finished.handled is not None:
+            tell(finished.handled, runtime)
         assert isinstance(finished.outcome, Replied)
         return finished.outcome
     return None

@@ -310,7 +310,8 @@ def _release(batch: Sequence[Finished], actor: ActorEntity, runtime: Runtime, ho
         if each.delivery.sort is not None:
             actor.queue.known.discard(each.delivery.sort)
         each.delivery.resolve(each.outcome)
-        tell(each.handled, runtime)
+        if each.handled is not None:
+            tell(each.handled, runtime)
         answered = answered or (each.delivery.sort is not None and each.delivery.call.replies)
         host.wake(each.to_wake)
     if answered:

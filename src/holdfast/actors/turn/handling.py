@@ -46,7 +46,7 @@ def surrounding(trace: str, handling: Handling | None, runtime: Runtime) -> Abst
     return tracer.handling(handling)
 
 
-def tell(handled: Handled | None, runtime: Runtime) -> None:
+def tell(handled: Handled, runtime: Runtime) -> None:
     """It is durable now."""
-    if handled is not None and (tracer := runtime.telemetry.tracer) is not None:
+    if (tracer := runtime.telemetry.tracer) is not None:
         runtime.telemetry.trace(tracer.handled, handled)

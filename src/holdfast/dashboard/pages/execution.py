@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec import UNSET
 
 from holdfast.clock import moment
-from holdfast.commands.execution import Show
+from holdfast.commands.execution import ListExecutions, Show
+from holdfast.commands.shown import shown
 from holdfast.dashboard.acting import offered
 from holdfast.dashboard.actions import ACTION_NAMED
 from holdfast.dashboard.gantt import chart_of, events_of
@@ -16,16 +18,21 @@ from holdfast.dashboard.rendering import render
 from holdfast.errors import InvalidInput
 from holdfast.http.authentication import check_place
 from holdfast.http.showing import readable
-from holdfast.workflows.record import OPEN, check_id
-from holdfast.workflows.waits import CALLBACK, SIGNAL
+from holdfast.workflows.record import OPEN, ExecutionRef, check_id
+from holdfast.workflows.view import View
+from holdfast.workflows.waits import CALLBACK, CHILD, SIGNAL
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holdfast.dashboard.visit import Visit
-    from holdfast.workflows.view import View
+    from holdfast.workflows.status import Status
 
 MOST_LINES: Final = 500
+MOST_CHILDREN: Final = 20
+CHILDREN_AMONG: Final = 100
+"""Children are looked for among this many of the newest executions."""
+
 LABELS: Final = {action.name: action.label for action in ACTION_NAMED.values() if action.of == "execution"}
 
 
@@ -38,7 +45,9 @@ async def execution(visit: Visit) -> Response:
     check_place(visit.caller, check_id(id))
     may = visit.may_inspect
     command = Show(workflow, id, payloads=may, tracebacks=may, most_lines=MOST_LINES)
-    view = readable(visit, await visit.read(command))
+    found = readable(visit, await visit.read(command))
+    view = msgspec.convert(shown(found), View)  # every text in it without tokens, secrets and passwords of URLs
+    children = await _children(visit, view)
     status, now = view.execution, moment(visit.now_ms)
     events = events_of(view, now)
     begun = min([status.created_at, *(event.began or event.at for event in events)])
@@ -49,6 +58,8 @@ async def execution(visit: Visit) -> Response:
         status=status,
         chart=chart_of(events, begun, status.ended_at or now),
         payloads=_payloads(view),
+        children=children,
+        most_children=MOST_CHILDREN,
         values={n: text_of(line.value) for n, line in enumerate(view.timeline) if line.value is not UNSET},
         actions=offered(visit, "execution", status.status),
         labels=LABELS,
@@ -57,6 +68,21 @@ async def execution(visit: Visit) -> Response:
         callbacks=[each.operation for each in status.waits if each.kind == CALLBACK and each.operation],
         is_open=status.status in OPEN,
     )
+
+
+async def _children(visit: Visit, view: View) -> list[Status]:
+    """The newest of the executions that it has called, if it is seen to have called any."""
+    status = view.execution
+    kinds = {line.kind for line in view.timeline} | {wait.kind for wait in status.waits}
+    if CHILD not in kinds:
+        return []
+    command = ListExecutions(
+        parent=ExecutionRef(status.workflow, status.id),
+        beginning=visit.tenant,
+        limit=CHILDREN_AMONG,
+        most_read=CHILDREN_AMONG,
+    )
+    return list((await visit.read(command)).executions[:MOST_CHILDREN])
 
 
 def _payloads(view: View) -> dict[str, str]:
