@@ -157,19 +157,6 @@ async def test_a_stream_lasts_a_while_so_that_a_server_that_does_not_say_so_can_
                 await stream.has_ended.wait()
 
 
-async def test_a_stream_lasts_a_while_so_that_a_server_that_does_not_say_so_can_stop(
-    shop, person, never_looks, monkeypatch
-):
-    monkeypatch.setattr(live, "STREAM_SECONDS", 0.05)
-    async with shop:
-        await person.log_in()
-        async with listening(person, "executions") as stream:
-            assert await stream.next() == "stale", "nothing is missed between two streams"
-            assert await stream.next() == "again"
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                await stream.has_ended.wait()
-
-
 async def test_a_stream_ends_with_its_session(shop, person, never_looks):
     async with shop:
         await person.log_in()

@@ -126,27 +126,6 @@ async def test_what_a_terminal_or_a_reader_would_obey_is_shown_escaped(tmp_path)
             assert told.replace("\n", "").isprintable(), page
 
 
-async def test_what_a_terminal_or_a_reader_would_obey_is_shown_escaped(tmp_path):
-    app, obeyed = make_app(f"sqlite:///{tmp_path}/shop.db"), "a\u202eb\x1b[31mc\x07"
-    async with app.worker():
-        with suppress(hf.ExecutionFailed):
-            await (await app.registry.workflow("failing").start(obeyed, id="a"))
-        await app.Basket.at("k").add(obeyed)
-        await hf.send(app.Basket.at("k").add, obeyed, fails=True)
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not (letters := (await app.parked()).items):
-                await asyncio.sleep(0.01)
-        person = Person(app, authenticate=lambda _request: "ann")
-        for page in (
-            "execution?workflow=failing&id=a",
-            "actor?actor=Basket&key=k",
-            f"letter?id={letters[0].id}",
-        ):
-            told = (await person.get(f"/dashboard/{page}")).text
-            assert r"\u202eb" in told, page
-            assert told.replace("\n", "").isprintable(), page
-
-
 def hf_json(on):
     from holdfast.dashboard.links import on_text
 

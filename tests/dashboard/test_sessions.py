@@ -286,20 +286,3 @@ async def test_a_form_of_a_session_that_is_over_is_answered_by_a_page(shop, pers
         assert told.status == 401
         assert "log in again" in told.main.text
         assert told.main.all("a")[0].attributes["href"] == "/dashboard/"
-
-
-async def test_no_address_leads_to_another_host(shop, person):
-    async with shop:
-        person.host = "elsewhere.example"
-        await person.log_in()
-        told = await person.get("/dashboard/overview/")
-        assert told.status == 404
-        assert told.header("location") is None
-
-
-async def test_a_form_of_a_session_that_is_over_is_answered_by_a_page(shop, person):
-    async with shop:
-        told = await person.post("/dashboard/act", {"action": "pause"})
-        assert told.status == 401
-        assert "log in again" in told.main.text
-        assert told.main.all("a")[0].attributes["href"] == "/dashboard/"
