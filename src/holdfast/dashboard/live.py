@@ -145,7 +145,7 @@ class Streams:
                 yield STALE
                 has_told = True
             if stream.last == AGAIN and not has_told:
-                yield STALE  # so many pages are open that its turn has not come
+                yield STALE  # other open pages came first
             if stream.last:
                 yield stream.last
         finally:
