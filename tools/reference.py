@@ -27,7 +27,7 @@ from pdoc.doc_ast import walk_tree
 from holdfast.errors import ConfigurationError
 
 RETURNED = "returned"
-MODULES = ("holdfast", "holdfast.http", "holdfast.infra", "holdfast.moving", "holdfast.testing")
+MODULES = ("holdfast", "holdfast.http", "holdfast.infra", "holdfast.moving", "holdfast.otel", "holdfast.testing")
 
 HANDED_OUT = {
     "actors.admin.handle": "ActorHandle ActorStatus Message TimerStatus",

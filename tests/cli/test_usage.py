@@ -89,6 +89,7 @@ def test_all_commands_are_there() -> None:
         "show",
         "signal",
         "start",
+        "stream prune",
         "terminate",
         "timers ls",
         "trace",

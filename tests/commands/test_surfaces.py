@@ -144,6 +144,7 @@ OTHER_LINES = {
     "timers ls": "reads every actor of the home",
     "outbox resend": "about the events of an app on their way, for its operators",
     "outbox discard": "the same",
+    "stream prune": "reads the names of all partitions of the home; streams.idle(...) in Python",
     "prune": "a command for each of many executions; app.select(...) in Python",
     "bulk retry": "a command for each of many executions; app.select(...) in Python",
     "bulk cancel": "the same",

@@ -38,6 +38,7 @@ from holdfast.cli.serve import dashboard, serve
 from holdfast.cli.session import examples
 from holdfast.cli.show import show
 from holdfast.cli.start import result, start
+from holdfast.cli.stream import stream
 from holdfast.cli.timers import timers
 from holdfast.cli.trace import trace
 
@@ -88,6 +89,7 @@ for _command in (
     *control.COMMANDS,
     bulk,
     prune,
+    stream,
     callback,
     publish,
     actor,

@@ -13,6 +13,7 @@ from holdfast.coordination.stream.appending import earlier, encoded, write_event
 from holdfast.coordination.stream.declared import DeclaredStreams
 from holdfast.coordination.stream.fold import Fold, keep_read, load, snapshot
 from holdfast.coordination.stream.following import follow
+from holdfast.coordination.stream.idle import Idle, idle_streams
 from holdfast.coordination.stream.log import (
     decode_pointer,
     last_position,
@@ -318,6 +319,14 @@ class Streams(DeclaredStreams, Generic[T]):
         """The stream under this key, of one part or several. Reads nothing. Raises ``InvalidInput``."""
         return Stream(self, Place(self.name, check_key("stream", key)))
 
+    def idle(self, before: datetime) -> AsyncGenerator[Idle[Stream[T]]]:
+        """The streams whose last event was recorded before then, in no order, with their versions: to delete them by
+        ``await found.stream.delete(version=found.version)``, which is refused if an event has come since.
+
+        Reads the names of all partitions of the home. Raises ``ConfigurationError`` where they cannot be listed.
+        """
+        return idle_streams(self, _ms(before))
+
     async def position(self) -> int:
         """How many events all streams have together. Raises ``ConfigurationError`` if they are not ordered."""
         return await last_position(self._log().home.store, self.name)
@@ -371,8 +380,10 @@ def _version(found: Recorded[Any]) -> int:
 
 
 def _at_ms(at: datetime | None) -> int | None:
-    if at is None:
-        return None
+    return None if at is None else _ms(at)
+
+
+def _ms(at: datetime) -> int:
     if at.tzinfo is None:
         raise InvalidInput(f"{at} has no time zone: give a datetime such as datetime(2026, 11, 5, 12, 30, tzinfo=UTC)")
     return int(at.timestamp() * 1000)
