@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 from tests.dashboard.conftest import TOKENS, Page, tokens
+from tests.http.test_lambda_events import http_api, rest_api
 
 import holdfast as hf
 
@@ -68,8 +69,31 @@ def test_the_dashboard_is_served_behind_a_function_url(shop):
     assert icon["isBase64Encoded"]
     assert base64.b64decode(icon["body"]).startswith(b"<svg")
     assert with_url.send("GET", "/dashboardx")["statusCode"] == 404
+    handler.close()
 
 
 def test_a_dashboard_behind_lambda_needs_callers(shop):
     with pytest.raises(hf.ConfigurationError):
         shop.lambda_handler(dashboard=hf.Dashboard())
+
+
+@pytest.mark.parametrize(
+    "at_stage",
+    [
+        lambda path: rest_api("GET", path),
+        lambda path: http_api("GET", f"/prod{path}", stage="prod"),
+    ],
+)
+def test_pages_lead_to_pages_of_their_stage(shop, at_stage):
+    handler = shop.lambda_handler(http=lambda _request: "ann", dashboard=hf.Dashboard())
+    event = at_stage("/dashboard/executions") | {"rawQueryString": "", "body": None}
+    event |= {"queryStringParameters": None, "multiValueQueryStringParameters": None}
+    answer = handler(event, None)
+    handler.close()
+    assert answer["statusCode"] == 200
+    page = Page(answer["body"]).root
+    led_to = [each.attributes["href"] for each in page.all("a") if each.attributes["href"] != "#main"]
+    assert led_to
+    assert all(each.startswith("/prod/dashboard/") for each in led_to)
+    cookies = answer.get("cookies") or answer["multiValueHeaders"]["set-cookie"]
+    assert "Path=/prod/dashboard;" in cookies[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from tests.dashboard.conftest import Person, tokens
@@ -200,6 +200,18 @@ async def test_there_are_only_so_many_streams_and_nothing_is_heard_without_one(s
         assert (await person.get("/dashboard/events?watch=nonsense")).status == 400
         assert (await person.get("/dashboard/events")).status == 400
         assert (await Person(shop, authenticate=tokens()).get("/dashboard/events?watch=home")).status == 303
+
+
+async def test_streams_that_are_asked_for_at_once_are_no_more_than_others(shop, person, monkeypatch, never_looks):
+    monkeypatch.setattr(live, "MOST_STREAMS_OF_SESSION", 2)
+    async with shop, AsyncExitStack() as pages:
+        await person.log_in()
+        opened = await asyncio.gather(*(pages.enter_async_context(listening(person, "executions")) for _ in range(6)))
+        assert {each.status for each in opened} <= {200, 503}
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while sum(not each.has_ended.is_set() for each in opened) > 2:
+                await asyncio.sleep(0)
+        assert sum(each.events.qsize() for each in opened) == 2
 
 
 def test_a_page_is_about_what_it_names():

@@ -103,8 +103,7 @@ class Streams:
         """The stream of a page. Raises ``Problem`` if there are too many, ``InvalidInput`` for an unknown page."""
         if visit.polls:
             raise Problem(404, "no_route", "nothing is streamed here: pages ask for news themselves")
-        own = sum(each.session == visit.session.id for each in self._open)
-        if len(self._open) >= MOST_STREAMS or own >= MOST_STREAMS_OF_SESSION:
+        if self._is_full(visit.session.id):
             raise Problem(503, "overloaded", "too many pages are open: this one looks again by itself")
         watch = visit.query("watch").one("watch") or ""
         stream = Stream(visit.session.id, within_tenant(watched(watch), visit.tenant))
@@ -121,7 +120,13 @@ class Streams:
             if stream.session == session:
                 stream.end(OVER)
 
+    def _is_full(self, session: str) -> bool:
+        own = sum(each.session == session for each in self._open)
+        return len(self._open) >= MOST_STREAMS or own >= MOST_STREAMS_OF_SESSION
+
     async def _events(self, visit: Visit, stream: Stream) -> AsyncIterator[bytes]:
+        if self._is_full(stream.session):
+            return  # others that were asked for at the same time came first: the browser asks again
         runtime = self._app.runtime()
         loop, look = runtime.loop, PAID_LOOK_SECONDS if runtime.home.reads_are_paid else LOOK_SECONDS
         self._add(stream)

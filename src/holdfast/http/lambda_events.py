@@ -106,15 +106,27 @@ def to_response(response: Response, shape: Shape) -> dict[str, Any]:
 # ── Requests ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _path_of_v2(event: Event) -> str:
+def stage_path(event: Event) -> str:
+    """The path of the stage that browsers have in their addresses, and the path of a request has not; empty for none.
+
+    An HTTP API tells both together. A REST API tells the path as browsers see it apart
+    (https://docs.aws.amazon.com/apigateway/latest/developerguide/set-up-lambda-proxy-integrations.html).
+    """
     context = _mapping(event.get("requestContext"))
+    if isinstance(event.get("path"), str):
+        whole, path = str(context.get("path", "")), str(event["path"])
+        return quote(whole.removesuffix(path), errors="replace") if whole.endswith(path) else ""
+    stage, raw = context.get("stage"), str(event.get("rawPath") or "/")
+    if ".lambda-url." in str(context.get("domainName", "")) or stage in {None, "", DEFAULT_STAGE}:
+        return ""
+    return quote(f"/{stage}", errors="replace") if raw.startswith(f"/{stage}/") else ""
+
+
+def _path_of_v2(event: Event) -> str:
     raw = str(event.get("rawPath") or "/")
-    if ".lambda-url." in str(context.get("domainName", "")):
+    if ".lambda-url." in str(_mapping(event.get("requestContext")).get("domainName", "")):
         return raw
-    stage = context.get("stage")
-    if stage not in {None, "", DEFAULT_STAGE} and raw.startswith(f"/{stage}/"):
-        raw = raw.removeprefix(f"/{stage}")
-    return quote(raw, errors="replace")  # an HTTP API has decoded it
+    return quote(raw, errors="replace").removeprefix(stage_path(event))  # an HTTP API has decoded it
 
 
 def _escaped(path: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from holdfast.http.exchange import response_of
-from holdfast.http.lambda_events import Shape, body_of, to_response
+from holdfast.http.lambda_events import Shape, body_of, stage_path, to_response
 from holdfast.http.problems import Problem
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class AskedSite:
 
     def _scope(self) -> Scope:
         request = self._request
+        stage = stage_path(self._event)
         path = unquote(request.path)
         return {
             "type": "http",
@@ -80,9 +81,9 @@ class AskedSite:
             "http_version": "1.1",
             "scheme": "https",  # front doors take nothing else, but for a load balancer that is set up so
             "method": request.method,
-            "path": path if path != self._mount_path else f"{path}/",
-            "raw_path": request.path.encode(),
-            "root_path": self._mount_path,
+            "path": unquote(stage) + (path if path != self._mount_path else f"{path}/"),
+            "raw_path": f"{stage}{request.path}".encode(),
+            "root_path": stage + self._mount_path,
             "query_string": request.query.encode(),
             "headers": [
                 (name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in request.headers
