@@ -92,7 +92,7 @@ def _units(consumed: Mapping[str, Any] | None, estimated: float) -> float:
 
 def as_asked(content: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
     """An answer with the units that its request has asked for, and not more."""
-    consumed = content.get("ConsumedCapacity")
+    consumed: dict[str, Any] | list[dict[str, Any]] | None = content.get("ConsumedCapacity")
     wanted = parameters.get("ReturnConsumedCapacity", "NONE")
     if consumed is None or wanted == "INDEXES":
         return content
