@@ -30,7 +30,7 @@ class TornPages(Struct, frozen=True):
 
 
 class Capacity(Struct, frozen=True, kw_only=True):
-    """Each partition of a table or index takes this many units a second, and so does each key, which lies in one of them.
+    """Each partition of a table or index takes this many units a second, and so does each key in it.
 
     ``burst_seconds`` of unused units are kept. A throttled partition of an index throttles the writes of its table:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/gsi-throttling.html
