@@ -91,7 +91,9 @@ def clean(session: Session, *, url: str | None, dry_run: bool) -> None:
     ),
 )
 @url_argument
-@click.option("--parts", type=int, help="Use so many parts of the index of what is due, from six minutes from now on.")
+@click.option(
+    "--parts", type=int, help="The number of parts of the index of what is due, from six minutes from now on."
+)
 @click.option("--settle", is_flag=True, help="Move what is still in parts that are no longer used.")
 @on_home
 def settings(session: Session, *, url: str | None, parts: int | None, settle: bool) -> None:

@@ -14,15 +14,8 @@ from tests.backends.aws.world import new_table
 from holdfast.backends.aws import DynamoStore, Settings, Transport
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.layout import part_of
-from holdfast.backends.aws.settings import (
-    ANNOUNCED_MS,
-    SETTINGS_SORT,
-    SETTLED_MS,
-    TRUSTED_MS,
-    KnownSettings,
-    change_parts,
-    settle,
-)
+from holdfast.backends.aws.parts import ANNOUNCED_MS, SETTLED_MS, change_parts, settle
+from holdfast.backends.aws.settings import SETTINGS_SORT, TRUSTED_MS, KnownSettings
 from holdfast.errors import ConfigurationError, StoreUnusable
 from holdfast.items import Item, Put, Update
 from holdfast.ports import SALT_PARTITION

@@ -19,8 +19,9 @@ from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.objects import Objects
+from holdfast.backends.aws.parts import change_parts, settle
 from holdfast.backends.aws.requests import BOUNDS
-from holdfast.backends.aws.settings import KnownSettings, Settings, change_parts, read_settings, settle
+from holdfast.backends.aws.settings import KnownSettings, Settings, read_settings
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport

@@ -72,7 +72,7 @@ def key(partition: str, sort: str) -> Attributes:
 
 
 def part_of(partition: str, parts: int) -> str:
-    """The part of the index, among so many, to which a head belongs.
+    """The part of the index to which a head belongs, of this number of parts.
 
     >>> part_of("wf#checkout#order-17", 4), part_of("wf#checkout#order-17", 20)
     ('3', '11')
@@ -90,8 +90,9 @@ def body_attribute(body: bytes) -> tuple[str, bytes]:
 
 
 def encode(item: Item, nonce: bytes, parts: int = DEFAULT_PARTS) -> Attributes:
-    """An item as the write with this nonce stores it, where the index has so many parts. Raises ``PayloadTooLarge``,
-    ``InvalidInput``.
+    """An item as the write with this nonce stores it, where the index has this number of parts.
+
+    Raises ``PayloadTooLarge``, ``InvalidInput``.
     """
     wire = key(item.partition, item.sort) | {"n": {"B": nonce}}
     if item.status:
