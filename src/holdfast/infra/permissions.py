@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from holdfast.actors.record import PARTITION_PREFIX as ACTORS
 from holdfast.backends.aws.names import base
+from holdfast.infra.function_options import Function
 from holdfast.infra.intrinsics import Resources, arn, attribute, ref, resource
-from holdfast.infra.options import Fabric, Function
+from holdfast.infra.options import Fabric
 from holdfast.infra.queues import queue_arn, which
 from holdfast.infra.storage import bucket_arn, index_arn, indexes, stream_arn, table_arn
 from holdfast.keys import SEPARATOR
@@ -57,6 +58,7 @@ BROAD: Final = {
     "DoorbellDeadPolicy": "the same",
     "OrderedPolicy": "the same",
     "OrderedDeadPolicy": "the same",
+    "FunctionRole": "in a VPC, or with tracing: Lambda's own requests for these name no resource",
 }
 """The resources of the template whose policies say ``*``, and why. A test checks that there are no others."""
 
