@@ -27,6 +27,7 @@ from tests.infra.fabrics import (
 from holdfast.actors.record import partition_of as actor_partition_of
 from holdfast.backends.aws import parse_address
 from holdfast.backends.aws.table import TTL_ATTRIBUTE, table_definition
+from holdfast.cli.infra import as_text
 from holdfast.errors import ConfigurationError
 from holdfast.infra import EventRule, Fabric, Function, UploadedCode, local_code, template, uploaded_code
 from holdfast.infra.function_role import NETWORK, TRACE
@@ -163,8 +164,20 @@ def test_tenants_that_would_match_more_than_they_say(tenant):
 
 def test_each_policy_is_no_larger_than_its_task():
     worker, client, reader = (actions(PLAIN, f"{who}Policy") for who in ("Worker", "Client", "Reader"))
-    assert reader - {"sqs:GetQueueUrl"} < worker
+    assert reader - {"scheduler:GetScheduleGroup"} < worker
     assert client < worker
+    assert actions(PLAIN, "CallerPolicy") < client
+    assert actions(PLAIN, "IdempotencyPolicy") == {
+        "dynamodb:GetItem",
+        "dynamodb:PutItem",
+        "dynamodb:UpdateItem",
+        "s3:GetObject",
+        "s3:ListBucket",
+        "s3:PutObject",
+    }
+    assert {f"{who}Policy" for who in ("Worker", "Client", "Caller", "Idempotency", "Reader")} < template(PLAIN)[
+        "Outputs"
+    ].keys()
     assert worker - client == {
         "events:DescribeEventBus",
         "events:PutEvents",
@@ -197,7 +210,7 @@ def test_only_the_worker_is_given_to_the_function():
 
 def test_a_role_is_passed_to_the_scheduler_alone():
     passing = [statement for _, statement in statements(PLAIN) if "iam:PassRole" in as_list(statement["Action"])]
-    assert len(passing) == 2
+    assert len(passing) == 3
     for statement in passing:
         assert statement["Resource"] == [{"Fn::GetAtt": ["SchedulerRole", "Arn"]}]
         assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
@@ -229,7 +242,14 @@ def test_the_scheduler_rings_and_does_nothing_else():
 
 @each_fabric
 def test_a_key_is_used_by_all_who_need_it(fabric):
-    for name in ("WorkerPolicy", "ClientPolicy", "ReaderPolicy", "SchedulerRole"):
+    for name in (
+        "WorkerPolicy",
+        "ClientPolicy",
+        "CallerPolicy",
+        "IdempotencyPolicy",
+        "ReaderPolicy",
+        "SchedulerRole",
+    ):
         found = [
             statement for where, statement in statements(fabric) if where == name and statement.get("Sid") == "Key"
         ]
@@ -614,7 +634,8 @@ LARGEST_TEMPLATE_BYTES = 51_200
 
 @each_fabric
 def test_the_template_can_be_sent_as_it_is_printed(fabric):
-    assert len(json.dumps(template(fabric), indent=1)) < LARGEST_TEMPLATE_BYTES
+    assert json.loads(as_text(template(fabric))) == template(fabric)
+    assert len(as_text(template(fabric)).encode()) < LARGEST_TEMPLATE_BYTES
 
 
 # ── What is refused ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -186,7 +186,20 @@ def print_template(*, prefix: str, code: str | None, as_json: bool, debug: bool,
         _check_no_function()
     of_function = {name: options.pop(name) for name in Function.__struct_fields__ if name in options}
     function = None if code is None else Function(code=_code(code), **of_function)
-    echo(json.dumps(template(Fabric(prefix=prefix, function=function, **options)), indent=1))
+    echo(as_text(template(Fabric(prefix=prefix, function=function, **options))))
+
+
+def as_text(made: dict[str, Any]) -> str:
+    """A template as JSON with a line for each resource: small enough to be sent without a bucket for it."""
+    sections = [
+        f" {json.dumps(name)}: {_lines(section) if isinstance(section, dict) else json.dumps(section)}"
+        for name, section in made.items()
+    ]
+    return "{\n" + ",\n".join(sections) + "\n}"
+
+
+def _lines(section: dict[str, Any]) -> str:
+    return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(each)}" for name, each in section.items()) + "\n }"
 
 
 def _check_no_function() -> None:

@@ -70,7 +70,7 @@ def outputs(fabric: Fabric) -> dict[str, Any]:
         "Bucket": fabric.bucket,
         "Bus": ref("Bus"),
         "Dashboard": _dashboard_url(base(fabric.prefix)),
-        **{name: ref(name) for name in ("WorkerPolicy", "ClientPolicy", "ReaderPolicy")},
+        **{name: ref(name) for name in policies(fabric)},
         **{f"{LOGICAL_IDS[name]}Queue": ref(LOGICAL_IDS[name]) for name in which(fabric)},
     }
     if isinstance(fabric.function, Function):
