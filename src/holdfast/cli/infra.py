@@ -192,7 +192,7 @@ def print_template(*, prefix: str, code: str | None, as_json: bool, debug: bool,
 def as_text(made: dict[str, Any]) -> str:
     """A template as JSON with a line for each resource: small enough to be sent without a bucket for it."""
     sections = [
-        f" {json.dumps(name)}: {_lines(section) if isinstance(section, dict) else json.dumps(section)}"
+        f" {json.dumps(name)}: {json.dumps(section) if isinstance(section, str) else _lines(section)}"
         for name, section in made.items()
     ]
     return "{\n" + ",\n".join(sections) + "\n}"

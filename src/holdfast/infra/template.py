@@ -33,7 +33,7 @@ def template(fabric: Fabric, resolve: Resolve = lambda value: value) -> dict[str
     ``ConfigurationError``.
 
     >>> sorted(template(Fabric(prefix="shop"))["Outputs"])[:3]
-    ['Bucket', 'Bus', 'ClientPolicy']
+    ['Bucket', 'Bus', 'CallerPolicy']
     """
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
