@@ -21,6 +21,7 @@ from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.objects import Objects
 from holdfast.backends.aws.parts import change_parts, settle
 from holdfast.backends.aws.requests import BOUNDS
+from holdfast.backends.aws.services import AwsServices
 from holdfast.backends.aws.settings import KnownSettings, Settings, read_settings
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
@@ -72,6 +73,20 @@ class Address(Struct, frozen=True, kw_only=True):
         endpoint = self.scheduler_endpoint or self.endpoint
         schedules = scheduler or ThreadedConnection(self.region, endpoint, "scheduler")
         return Bellringer(made, Schedules(schedules, names.base(self.prefix), self.scheduler_role, made))
+
+    def services(self) -> AwsServices:
+        """The services around the table, to be asked whether they are there. Nothing is sent yet."""
+        endpoints = {
+            "sqs": self.sqs_endpoint,
+            "scheduler": self.scheduler_endpoint,
+            "events": self.events_endpoint,
+            "s3": self.s3_endpoint,
+        }
+
+        def connect(service: str) -> Connection:
+            return ThreadedConnection(self.region, endpoints[service] or self.endpoint, service)
+
+        return AwsServices(self.prefix, connect, self.scheduler_role is not None, self.bucket, self.bus)
 
     def open_versions(self, own: str, connection: Connection | None = None) -> LambdaVersions:
         """The caller of published versions of functions. Nothing is sent yet."""
@@ -168,6 +183,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         invoker=doorbell,
         metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter)),
         versions=versions,
+        services=address.services(),
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
         packs=True,
