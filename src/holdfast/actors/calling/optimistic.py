@@ -19,6 +19,7 @@ from holdfast.actors.turn.perform import DELETE_METHOD, perform
 from holdfast.actors.turn.stages import load
 from holdfast.bounded import Bounded
 from holdfast.coordination.inbox import INBOX_PREFIX
+from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, SerializationError, StoreUnavailable
 from holdfast.items import (
     ABSENT,
@@ -72,7 +73,10 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
             load(actor, found)
         except Blocked as blocked:
             raise SerializationError(str(blocked)) from blocked
-        performed = await perform(Delivery(request), actor, runtime)
+        try:
+            performed = await perform(Delivery(request), actor, runtime)
+        except Fenced:  # it calls others, and is taken for the same actor in memory, whose lease is lost
+            return None
         finished = performed.finished[0]  # behind it are the ends of replies that were kept for it
         writes = (write for each in performed.finished for write in each.writes)
         others = one_per_place(write for write in writes if place(write) != actor.place)

@@ -41,7 +41,8 @@ class Delivery(Struct, eq=False):
     """A call on its way through an actor. ``sort`` is its place in the inbox, ``timer`` the timer that made it and
     ``tick`` the time it is for, if it is to run at all; ``answer`` is the caller that waits for it in this process.
     ``prepared``: that it begins to run is durable. ``behind``: the look into the inbox that it comes after. ``place``
-    identifies it among the durable messages and timers of its actor; it is empty for a call from memory.
+    identifies it among the durable messages and timers of its actor; it is empty for a call from memory, whose caller
+    runs under the epoch ``fence``, if it is an actor.
     """
 
     call: Call
@@ -52,6 +53,7 @@ class Delivery(Struct, eq=False):
     prepared: bool = False
     behind: int = 0
     place: str = ""
+    fence: int | None = None
 
     def __post_init__(self) -> None:
         self.place = self.sort or ("" if self.timer is None else timer_place(self.timer))
