@@ -66,13 +66,7 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
     for _ in range(MOST_RUNS):
         if head is not None and (not _is_free(head, runtime) or await _comes_behind(head, request, runtime)):
             return None
-        actor = ActorEntity(address.partition, Actors(runtime), address.kind)
-        found = head or Item(address.partition)
-        actor.hold = Unowned(found.epoch + 1)
-        try:
-            load(actor, found)
-        except Blocked as blocked:
-            raise SerializationError(str(blocked)) from blocked
+        actor = _loaded(address, head or Item(address.partition), runtime)
         try:
             performed = await perform(Delivery(request), actor, runtime)
         except Fenced:  # it calls others, and is taken for the same actor in memory, whose lease is lost
@@ -108,6 +102,17 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
         assert isinstance(finished.outcome, Replied)
         return finished.outcome
     return None
+
+
+def _loaded(address: Address, head: Item, runtime: Runtime) -> ActorEntity:
+    """The actor as it is stored, for one call."""
+    actor = ActorEntity(address.partition, Actors(runtime), address.kind)
+    actor.hold = Unowned(head.epoch + 1)
+    try:
+        load(actor, head)
+    except Blocked as blocked:
+        raise SerializationError(str(blocked)) from blocked
+    return actor
 
 
 def _is_free(head: Item, runtime: Runtime) -> bool:
