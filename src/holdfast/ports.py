@@ -250,6 +250,25 @@ class Invoker(Protocol):
         ...
 
 
+class Postponed(Struct, frozen=True):
+    """A message that was received from a queue, is not done, and is to be delivered again after ``seconds``."""
+
+    queue: str
+    receipt: str
+    seconds: float
+
+
+class Redelivery(Protocol):
+    """The queues from which a function is handed messages."""
+
+    async def postpone(self, messages: Sequence[Postponed], /) -> str:
+        """Have messages delivered again at their time, not when their queue would do so by itself.
+
+        A hint: what cannot be done is told as text, and empty text means that all of it was done.
+        """
+        ...
+
+
 class Used(Struct, frozen=True):
     """The usage of a store by a process so far, in billed units: 1 KB written, 4 KB read."""
 
@@ -345,6 +364,7 @@ class Home(Struct, frozen=True):
     invoker: Invoker | None = None
     metered: Metered | None = None
     versions: Versions | None = None
+    redelivery: Redelivery | None = None
     writes_are_paid: bool = False
     reads_are_paid: bool = False
     hears_peers: bool = True

@@ -19,6 +19,7 @@ from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.objects import Objects
+from holdfast.backends.aws.redelivery import SqsRedelivery
 from holdfast.backends.aws.requests import BOUNDS
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
@@ -61,10 +62,14 @@ class Address(Struct, frozen=True, kw_only=True):
         """The transport to the table, with the credentials of the environment. Nothing is sent yet."""
         return ThreadedConnection(self.region, self.endpoint)
 
+    def open_queues(self) -> Connection:
+        """The connection to SQS. Nothing is sent yet."""
+        return ThreadedConnection(self.region, self.sqs_endpoint or self.endpoint, "sqs")
+
     def bells(self, queue: Connection | None, scheduler: Connection | None) -> Bellringer:
         """The sender of wake-ups, through these connections if they are given. Nothing is sent yet."""
         name = names.queue(self.prefix, names.DOORBELL)
-        made = Queue(queue or ThreadedConnection(self.region, self.sqs_endpoint or self.endpoint, "sqs"), name)
+        made = Queue(queue or self.open_queues(), name)
         if self.scheduler_role is None:
             return Bellringer(made, None)
         endpoint = self.scheduler_endpoint or self.endpoint
@@ -152,6 +157,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
                 each.close()
 
     store = DynamoStore(transport, address.table, on_close=close)
+    queue = queue or address.open_queues()
     ringer = address.bells(queue, scheduler)
     doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock or SystemClock(), tell or _untold)
     return Home(
@@ -163,6 +169,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         invoker=doorbell,
         metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter)),
         versions=versions,
+        redelivery=SqsRedelivery(queue),
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
         packs=True,
