@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
 
 SAME_QUEUE_MS: Final = 30_000
-"""A message that was sent this long after the mark's, and has a smaller number, is of a queue that was created anew:
+"""A message that was sent this long after the mark's, and has a smaller number, is of a new queue of that name:
 that takes a minute at least, and clocks of one service differ by less."""
 
 MOST_HANDLED: Final = 64
