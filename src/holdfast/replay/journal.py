@@ -176,13 +176,30 @@ class Journal:
                 await self._append(entries, *(() if self.buffer or not parts else parts.pop(0)))
             except Refused as refused:
                 raise Fenced(f"{self.partition}: {refused}") from None
-            self.count += len(entries)
-            if self.told is not None:
-                self.told(entries)
-            if self.deaths:
-                self.deaths = deaths_in_a_row(entries, self.deaths)
+            self._tell(entries)
         for part in parts:
             await self._write_as_owner(*part)
+
+    async def record_with(self, entry: Entry, *claim: Write) -> None:
+        """Make one more entry durable behind all others, and what was noted with it, if the ``claim`` in the same write
+        is not refused. Raises ``Refused`` if it is, and ``Fenced``.
+        """
+        entries = [*self._resumed, entry, *self._pending]
+        try:
+            await self._append(entries, *claim)
+        except Refused as refused:
+            if refused.index > 0:
+                raise
+            raise Fenced(f"{self.partition}: {refused}") from None
+        self._pending = self._resumed = ()
+        self._tell(entries)
+
+    def _tell(self, entries: Sequence[Entry]) -> None:
+        self.count += len(entries)
+        if self.told is not None:
+            self.told(entries)
+        if self.deaths:
+            self.deaths = deaths_in_a_row(entries, self.deaths)
 
     async def park(self, at: int, left: Update) -> None:
         """Leave the entity as ``left`` says, and let deaths count from zero after this. Raises ``Fenced``."""

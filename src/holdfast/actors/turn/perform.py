@@ -82,6 +82,7 @@ def _handling(found: Aftermath) -> Handling | None:
         return None
     return Handling(
         partition=found.partition,
+        place=delivery.place,
         method=call.method,
         id=call.id,
         trace=call.trace,

@@ -19,8 +19,10 @@ from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.objects import Objects
+from holdfast.backends.aws.parts import change_parts, settle
 from holdfast.backends.aws.redelivery import SqsRedelivery
 from holdfast.backends.aws.requests import BOUNDS
+from holdfast.backends.aws.settings import KnownSettings, Settings, read_settings
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport
@@ -156,10 +158,13 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
             if each is not None:
                 each.close()
 
-    store = DynamoStore(transport, address.table, on_close=close)
+    clock = clock or SystemClock()
+    store = DynamoStore(
+        transport, address.table, settings=KnownSettings(transport, address.table, clock), on_close=close
+    )
     queue = queue or address.open_queues()
     ringer = address.bells(queue, scheduler)
-    doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock or SystemClock(), tell or _untold)
+    doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock, tell or _untold)
     return Home(
         url=told_url(url),
         owner=owner,
@@ -229,6 +234,35 @@ async def clean_up(
         await store.close()
 
 
+async def set_up(url: str, *, parts: int | None = None, clock: Clock | None = None) -> Settings:
+    """The settings of a home, after a change if ``parts`` is given: the number of parts of the index of what is due.
+
+    A change takes effect six minutes later. See ``settings``. Raises ``ConfigurationError``, and like every request.
+    """
+    address = parse_address(url)
+    transport = Transport(address.connect(), address.table, random=Random(new_seed()))
+    store = DynamoStore(transport, address.table)
+    try:
+        if parts is None:
+            return await read_settings(transport, address.table)
+        return await change_parts(store, parts, clock or SystemClock())
+    finally:
+        await store.close()
+
+
+async def settle_parts(url: str, *, clock: Clock | None = None) -> int:
+    """Move what is still in parts of the index that are no longer used, at least an hour after they were; returns how
+    many heads were moved. Raises ``ConfigurationError`` before that, and like every request.
+    """
+    address = parse_address(url)
+    transport = Transport(address.connect(), address.table, random=Random(new_seed()))
+    store = DynamoStore(transport, address.table)
+    try:
+        return await settle(store, transport, clock or SystemClock())
+    finally:
+        await store.close()
+
+
 __all__ = [
     "Address",
     "Bells",
@@ -240,6 +274,7 @@ __all__ = [
     "Meter",
     "Objects",
     "S3Blobs",
+    "Settings",
     "SqsDoorbell",
     "Transport",
     "Usage",
@@ -247,4 +282,6 @@ __all__ = [
     "create_table",
     "open_aws_home",
     "parse_address",
+    "set_up",
+    "settle_parts",
 ]

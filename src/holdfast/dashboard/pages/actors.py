@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.actors.record import HIDDEN_MARK
 from holdfast.commands.actor import STATUSES, ListActors, ShowActor
 from holdfast.commands.shown import shown
-from holdfast.dashboard.acting import offered
+from holdfast.dashboard.acting import offered, offered_on_many
 from holdfast.dashboard.pages.executions import own_beginning
 from holdfast.dashboard.rendering import cut, render
 from holdfast.dashboard.visit import PAGE_ROWS
@@ -45,6 +45,7 @@ async def actors(visit: Visit) -> Response:
         is_first=query.one("after") is None,
         given=given,
         statuses=STATUSES,
+        actions=offered_on_many(visit, "actor"),
         kinds=sorted(name for name in visit.app.registry.actors if not name.startswith(HIDDEN_MARK)),
     )
 
