@@ -162,8 +162,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     store = DynamoStore(
         transport, address.table, settings=KnownSettings(transport, address.table, clock), on_close=close
     )
-    queue = queue or address.open_queues()
-    ringer = address.bells(queue, scheduler)
+    ringer = address.bells(queue := queue or address.open_queues(), scheduler)
     doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock, tell or _untold)
     return Home(
         url=told_url(url),
