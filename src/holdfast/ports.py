@@ -332,6 +332,24 @@ class EventBus(Protocol):
         ...
 
 
+class Reached(Struct, frozen=True):
+    """What a service of a home answered. ``lack`` is what is wrong with it, if anything; ``told`` then says what that
+    leads to.
+    """
+
+    service: str
+    told: str
+    lack: str | None = None
+
+
+class Services(Protocol):
+    """An optional port of homes that use several services: whether each of them can be reached."""
+
+    async def check(self) -> Sequence[Reached]:
+        """Ask each service once. Errors are answers."""
+        ...
+
+
 SALT_PARTITION: Final = "home#"
 SALT_SORT: Final = "salt"
 """The item whose status is the salt, if the store has no better place for it."""
@@ -365,6 +383,7 @@ class Home(Struct, frozen=True):
     metered: Metered | None = None
     versions: Versions | None = None
     redelivery: Redelivery | None = None
+    services: Services | None = None
     writes_are_paid: bool = False
     reads_are_paid: bool = False
     hears_peers: bool = True

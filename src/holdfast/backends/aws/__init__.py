@@ -22,6 +22,7 @@ from holdfast.backends.aws.objects import Objects
 from holdfast.backends.aws.parts import change_parts, settle
 from holdfast.backends.aws.redelivery import SqsRedelivery
 from holdfast.backends.aws.requests import BOUNDS
+from holdfast.backends.aws.services import AwsServices
 from holdfast.backends.aws.settings import KnownSettings, Settings, read_settings
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
@@ -77,6 +78,20 @@ class Address(Struct, frozen=True, kw_only=True):
         endpoint = self.scheduler_endpoint or self.endpoint
         schedules = scheduler or ThreadedConnection(self.region, endpoint, "scheduler")
         return Bellringer(made, Schedules(schedules, names.base(self.prefix), self.scheduler_role, made))
+
+    def services(self) -> AwsServices:
+        """The services around the table, to be asked whether they are there. Nothing is sent yet."""
+        endpoints = {
+            "sqs": self.sqs_endpoint,
+            "scheduler": self.scheduler_endpoint,
+            "events": self.events_endpoint,
+            "s3": self.s3_endpoint,
+        }
+
+        def connect(service: str) -> Connection:
+            return ThreadedConnection(self.region, endpoints[service] or self.endpoint, service)
+
+        return AwsServices(self.prefix, connect, self.scheduler_role is not None, self.bucket, self.bus)
 
     def open_versions(self, own: str, connection: Connection | None = None) -> LambdaVersions:
         """The caller of published versions of functions. Nothing is sent yet."""
@@ -159,9 +174,8 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
                 each.close()
 
     clock = clock or SystemClock()
-    store = DynamoStore(
-        transport, address.table, settings=KnownSettings(transport, address.table, clock), on_close=close
-    )
+    settings = KnownSettings(transport, address.table, clock)
+    store = DynamoStore(transport, address.table, settings=settings, on_close=close)
     ringer = address.bells(queue := queue or address.open_queues(), scheduler)
     doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock, tell or _untold)
     return Home(
@@ -174,6 +188,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter)),
         versions=versions,
         redelivery=SqsRedelivery(queue),
+        services=address.services(),
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
         packs=True,

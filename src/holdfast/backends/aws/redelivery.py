@@ -1,7 +1,6 @@
 """When a message that is not done comes again: its visibility is changed, so it need not wait for the queue's time-out.
 
-"Calling ChangeMessageVisibility [...] you can call to extend or terminate the visibility timeout"; the new one begins
-with the call, and ends twelve hours after the message was received at the latest
+The new time-out counts from the call, and ends twelve hours after the message was received at the latest
 (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html).
 """
 
