@@ -98,7 +98,8 @@ def open_store(client: Any, new_url: Callable[[], Awaitable[str]]) -> Callable[.
 
     async def make(wrap: Callable[[Connection], Any] = lambda connection: connection, **options: Any) -> DynamoStore:
         table = parse_address(await new_url()).table
-        transport = Transport(wrap(ThreadedConnection(None, None, client=hostile.client())), table, random=Random(7))
+        connection = wrap(ThreadedConnection(None, None, client=hostile.client(hostile.EXACT)))
+        transport = Transport(connection, table, random=Random(7))
         return DynamoStore(transport, table, **options)
 
     return make

@@ -43,6 +43,11 @@ OFTEN = replace(
 )
 """Often enough that every test meets some, and rare enough that a test takes no minutes."""
 
+EXACT = replace(OFTEN, index_lag=None, failures=None, cuts=None)
+"""For tests of the store itself: each request is answered, and the index is up to date. Whether a write was applied
+whose answer was lost, a store cannot always know; the engine above it reads again.
+"""
+
 IN_VIRTUAL_TIME = replace(OFTEN, index_lag=None, slowness=None)
 """Its lag would be hours there; ``lagging`` has an index that lags in virtual time."""
 
@@ -58,12 +63,12 @@ def endpoint() -> str:
 
 
 @functools.cache
-def client() -> Any:
+def client(rules: Rules = OFTEN) -> Any:
     """A client of botocore for homes, that all of this process share."""
     if not is_hostile():
         return shared_client()
     with credentials():
-        return new_client("eu-west-1", _proxy(OFTEN).url)
+        return new_client("eu-west-1", _proxy(rules).url)
 
 
 @functools.cache

@@ -15,7 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.backends.aws.layout import DUE_INDEX, decode, key, number, text
+from holdfast.backends.aws.sending import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from holdfast.backends.aws.transport import Transport
+from holdfast.backoff import Pauses
 from holdfast.errors import InvalidInput
 from holdfast.items import HEAD, Item
 from holdfast.ports import Page
@@ -46,7 +48,11 @@ async def find_due(
     read = await asyncio.gather(
         *(_read(transport, table, part, _Range(start.reached, before, start.behind.get(part), limit)) for part in parts)
     )
-    found = [(entry, part) for part, (entries, _) in zip(parts, read, strict=True) for entry in entries]
+    # A page may end early ("Paginating table query results", developer guide), and what follows on it comes first.
+    last = min((entries[-1].when for entries, ended in read if entries and not ended), default=before)
+    found = [
+        (entry, part) for part, (entries, _) in zip(parts, read, strict=True) for entry in entries if entry.when <= last
+    ]
     # Entries of one time stay in the order of their part, which only DynamoDB knows, and which its cursors follow.
     found.sort(key=lambda pair: pair[0].when)
     kept = found[:limit]
@@ -88,17 +94,25 @@ async def _read(transport: Transport, table: str, part: str, wanted: _Range) -> 
 
 
 async def _heads(transport: Transport, table: str, partitions: Sequence[str]) -> dict[str, Item]:
-    """The existing heads of these partitions."""
+    """The existing heads of these partitions. What DynamoDB has left unprocessed is asked for after a pause
+    ("BatchGetItem", API reference), which is short again when some of it came.
+    """
     found: dict[str, Item] = {}
     for start in range(0, len(partitions), BATCH_KEYS):
         keys = [key(partition, HEAD) for partition in partitions[start : start + BATCH_KEYS]]
+        pauses = Pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         while keys:
             wanted = {table: {"Keys": keys, "ConsistentRead": True}}
             answer = await transport.call("BatchGetItem", {"RequestItems": wanted, "ReturnConsumedCapacity": "TOTAL"})
             for wire in answer.get("Responses", {}).get(table, ()):
                 head = decode(wire)
                 found[head.partition] = head
-            keys = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
+            left = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
+            if len(left) < len(keys):
+                pauses.begin_again()
+            keys = left
+            if keys:
+                await transport.pause(pauses)
     return found
 
 
