@@ -234,6 +234,11 @@ class Inventory(Protocol):
         ...
 
 
+AHEAD_MS: Final = 75_000
+"""How far sweeps that call processes look ahead. They come once a minute, so each begins before the time ends that the
+one before has looked at."""
+
+
 class Invoker(Protocol):
     """An optional port of homes without a resident worker, where each wake-up is a billed message (G14).
 
@@ -242,7 +247,14 @@ class Invoker(Protocol):
     """
 
     def wake_at(self, partition: str, due_at: int) -> None:
-        """Have a worker check the entity at a time (milliseconds) or a little later; returns at once. A hint too."""
+        """Have a worker check the entity at a time (milliseconds) or a little later; returns at once. A hint too.
+
+        A time that is far enough away for a sweep to see it coming (``AHEAD_MS``) may be left to the sweep.
+        """
+        ...
+
+    async def call(self, wake_ups: Sequence[WakeUp]) -> Sequence[WakeUp]:
+        """Have workers check these entities, each when it is due. Returns those for which none could be called."""
         ...
 
     async def sent(self) -> None:

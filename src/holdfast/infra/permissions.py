@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from holdfast.actors.record import PARTITION_PREFIX as ACTORS
 from holdfast.backends.aws.names import base
-from holdfast.infra.intrinsics import Resources, arn, attribute, ref, resource
+from holdfast.infra.intrinsics import Resources, arn, resource
 from holdfast.infra.options import Fabric, Function
 from holdfast.infra.queues import queue_arn, which
 from holdfast.infra.storage import bucket_arn, index_arn, indexes, stream_arn, table_arn
@@ -37,14 +37,9 @@ FOLLOW: Final = (
 """What Lambda requests in the function's name ("IAM policy to allow a Lambda function to access DynamoDB stream
 records", DynamoDB developer guide)."""
 
-SEND: Final = ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:SendMessage")
-"""The first finds the ARN by which a schedule calls the queue."""
-
+SEND: Final = ("sqs:GetQueueUrl", "sqs:SendMessage")
 RECEIVE: Final = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage")
 ANNOUNCE: Final = ("events:DescribeEventBus", "events:PutEvents")
-SCHEDULE: Final = ("scheduler:CreateSchedule",)
-"""A schedule is made once, and the Scheduler deletes it when it has fired."""
-
 SEAL: Final = ("kms:Decrypt", "kms:GenerateDataKey")
 """The actions on the key for sending to an encrypted queue, or writing into an encrypted bucket."""
 
@@ -83,7 +78,6 @@ def worker(fabric: Fabric) -> list[Statement]:
         *_table(fabric, (*READ, *WRITE)),
         *([allow("Stream", FOLLOW, stream_arn(fabric))] if fabric.stream else []),
         allow("Queues", (*SEND, *RECEIVE), *queues),
-        *_schedules(fabric),
         *_versions(fabric),
         allow("Events", ANNOUNCE, arn("events", f"event-bus/{base(fabric.prefix)}")),
         allow("Blobs", ("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), bucket_arn(fabric, "/*")),
@@ -98,7 +92,6 @@ def client(fabric: Fabric) -> list[Statement]:
     return [
         *_table(fabric, (*READ, *WRITE)),
         allow("Queues", SEND, *queues),
-        *_schedules(fabric),
         allow("Blobs", ("s3:GetObject", "s3:PutObject"), bucket_arn(fabric, "/*")),
         allow("ListBlobs", ("s3:ListBucket",), bucket_arn(fabric)),
         *_key(fabric, *SEAL_ROWS),
@@ -150,17 +143,6 @@ def inline(name: str, statements: list[Statement]) -> list[dict[str, Any]]:
     return [{"PolicyName": name, "PolicyDocument": {"Version": "2012-10-17", "Statement": statements}}]
 
 
-def scheduler_role(fabric: Fabric) -> Resources:
-    """The role by which the Scheduler sends wake-ups: nothing else, and for schedules of this home only."""
-    group = arn("scheduler", f"schedule-group/{base(fabric.prefix)}")
-    own = {"StringEquals": {"aws:SourceAccount": ref("AWS::AccountId"), "aws:SourceArn": group}}
-    statements = [
-        allow("Ring", ("sqs:SendMessage",), attribute("Doorbell", "Arn")),
-        *_key(fabric, *SEAL),
-    ]
-    return {"SchedulerRole": role("scheduler.amazonaws.com", condition=own, Policies=inline("ring", statements))}
-
-
 def _policy(description: str, statements: list[Statement]) -> dict[str, Any]:
     document = {"Version": "2012-10-17", "Statement": statements}
     return resource("AWS::IAM::ManagedPolicy", {"Description": description, "PolicyDocument": document})
@@ -168,17 +150,7 @@ def _policy(description: str, statements: list[Statement]) -> dict[str, Any]:
 
 def _table(fabric: Fabric, actions: tuple[str, ...]) -> list[Statement]:
     found = [index_arn(fabric, index) for index in indexes(fabric)]
-    return [allow("Table", actions, table_arn(fabric)), allow("Indexes", ("dynamodb:Query",), *found)]
-
-
-def _schedules(fabric: Fabric) -> list[Statement]:
-    """Schedules of this home's group, each with this home's role and no other."""
-    to_the_scheduler = {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
-    schedules = arn("scheduler", f"schedule/{base(fabric.prefix)}/*")
-    return [
-        allow("Schedules", SCHEDULE, schedules),
-        allow("RingLater", ("iam:PassRole",), attribute("SchedulerRole", "Arn"), condition=to_the_scheduler),
-    ]
+    return [allow("Table", actions, table_arn(fabric)), allow("Indexes", ("dynamodb:Query", "dynamodb:Scan"), *found)]
 
 
 def _versions(fabric: Fabric) -> list[Statement]:
