@@ -15,7 +15,7 @@ from holdfast.dashboard.asking import is_asked, name_of, question
 from holdfast.dashboard.links import safe_way_back
 from holdfast.dashboard.performing import perform
 from holdfast.dashboard.rendering import render
-from holdfast.dashboard.signals import signal_again
+from holdfast.dashboard.signals import signal_again, signal_form
 from holdfast.errors import HoldfastError, InvalidInput, InvalidState, NotFound
 from holdfast.http.problems import Problem, fault, problem_of
 
@@ -58,13 +58,16 @@ async def act(visit: Visit) -> Response:
     visit.check_right(action.right)
     selected = _selected(form, action)
     back = safe_way_back(visit.root, form.one("back"))
+    if action.command is Signal and form.one("sure") == "fields":
+        return await signal_form(visit, selected, form, back)
     if is_asked(action, form):
         return await question(visit, action, selected, form, back)
     outcomes = await _outcomes(visit, action, selected, form)
     if len(outcomes) == 1 and outcomes[0].is_done:
         return Done(f"{outcomes[0].what} {outcomes[0].text}", outcomes[0].href if action.command is Fork else back)
-    if action.command is Signal and form.one("checked") and outcomes[0].status == HTTPStatus.BAD_REQUEST:
-        return await signal_again(visit, selected[0], form, outcomes[0].text)
+    is_unfit = all(each.status == HTTPStatus.BAD_REQUEST for each in outcomes)
+    if action.command is Signal and form.one("checked") and is_unfit:
+        return await signal_again(visit, selected, form, back, outcomes[0].text)
     worst = max(each.status for each in outcomes)
     status = worst if len(outcomes) == 1 else HTTPStatus.OK
     return render(visit, "outcomes.html", status, action=action, outcomes=outcomes, back=back)

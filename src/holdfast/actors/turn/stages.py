@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.actors.mailbox.post import halted
-from holdfast.actors.mailbox.queue import ELSEWHERE, Delivery
+from holdfast.actors.mailbox.queue import ELSEWHERE, HELD_UP, Delivery
 from holdfast.actors.record import (
     CLAIMABLE,
     DELETED,
@@ -196,6 +196,9 @@ async def run_calls(actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
         delivery = actor.next(host.clock.now_ms())
         if delivery is None:
             return False
+        if delivery.held_up:
+            delivery.resolve(HELD_UP)
+            continue
         suspect = delivery.place in actor.queue.suspects and not delivery.skips
         try:
             if suspect and not await attempt(delivery, actor, runtime, host):

@@ -20,7 +20,9 @@ from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.objects import Objects
 from holdfast.backends.aws.parts import change_parts, settle
+from holdfast.backends.aws.redelivery import SqsRedelivery
 from holdfast.backends.aws.requests import BOUNDS
+from holdfast.backends.aws.services import AwsServices
 from holdfast.backends.aws.settings import KnownSettings, Settings, read_settings
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
@@ -61,10 +63,26 @@ class Address(Struct, frozen=True, kw_only=True):
         """The transport to the table, with the credentials of the environment. Nothing is sent yet."""
         return ThreadedConnection(self.region, self.endpoint)
 
+    def open_queues(self) -> Connection:
+        """The connection to SQS. Nothing is sent yet."""
+        return ThreadedConnection(self.region, self.sqs_endpoint or self.endpoint, "sqs")
+
     def bells(self, queue: Connection | None) -> Bellringer:
         """The sender of wake-ups, through this connection if it is given. Nothing is sent yet."""
-        connection = queue or ThreadedConnection(self.region, self.sqs_endpoint or self.endpoint, "sqs")
-        return Bellringer(connection, names.queue(self.prefix, names.DOORBELL))
+        return Bellringer(queue or self.open_queues(), names.queue(self.prefix, names.DOORBELL))
+
+    def services(self) -> AwsServices:
+        """The services around the table, to be asked whether they are there. Nothing is sent yet."""
+        endpoints = {
+            "sqs": self.sqs_endpoint,
+            "events": self.events_endpoint,
+            "s3": self.s3_endpoint,
+        }
+
+        def connect(service: str) -> Connection:
+            return ThreadedConnection(self.region, endpoints[service] or self.endpoint, service)
+
+        return AwsServices(self.prefix, connect, self.bucket, self.bus)
 
     def open_versions(self, own: str, connection: Connection | None = None) -> LambdaVersions:
         """The caller of published versions of functions. Nothing is sent yet."""
@@ -146,10 +164,9 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
                 each.close()
 
     clock = clock or SystemClock()
-    store = DynamoStore(
-        transport, address.table, settings=KnownSettings(transport, address.table, clock), on_close=close
-    )
-    ringer = address.bells(queue)
+    settings = KnownSettings(transport, address.table, clock)
+    store = DynamoStore(transport, address.table, settings=settings, on_close=close)
+    ringer = address.bells(queue := queue or address.open_queues())
     doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock, tell or _untold)
     return Home(
         url=told_url(url),
@@ -160,6 +177,8 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         invoker=doorbell,
         metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter)),
         versions=versions,
+        redelivery=SqsRedelivery(queue),
+        services=address.services(),
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
         packs=True,

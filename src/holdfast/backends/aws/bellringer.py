@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -105,5 +105,5 @@ def _delay_seconds(wake_up: WakeUp, now: int) -> int:
     return min(max(0, -(-(wake_up.due_at - now) // 1000)), LONGEST_DELAY_SECONDS)
 
 
-def _named(entries: Sequence[dict[str, object]], wake_ups: Sequence[WakeUp]) -> list[WakeUp]:
-    return [wake_ups[int(str(each["Id"]))] for each in entries]
+def _named(entries: Sequence[dict[str, Any]], wake_ups: Sequence[WakeUp]) -> list[WakeUp]:
+    return [wake_ups[int(each["Id"])] for each in entries]
