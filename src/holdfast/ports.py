@@ -10,7 +10,6 @@ from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
-from holdfast.errors import InvalidInput
 from holdfast.items import HEAD, Bounds, Item, Write
 
 T = TypeVar("T")
@@ -169,19 +168,6 @@ class Purges(Protocol):
         (milliseconds), and blobs without references whose time is over; returns how many.
         """
         ...
-
-
-def entry_cursor(item: Item) -> str:
-    """The cursor behind an item in the order of partition and sort key."""
-    return f"{len(item.partition)}:{item.partition}{item.sort}"
-
-
-def entry_place(cursor: str) -> tuple[str, str]:
-    """The partition and the sort key of such a cursor. Raises ``InvalidInput``."""
-    digits, _, place = cursor.partition(":")
-    if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:9]) < len(place)):
-        raise InvalidInput(f"{cursor!r} is not a cursor of this store; pass the cursor of a page")
-    return place[: int(digits[:9])], place[int(digits[:9]) :]
 
 
 class Census(Protocol):

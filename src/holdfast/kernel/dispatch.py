@@ -45,10 +45,10 @@ class Dispatcher:
         host = self._host
         backlog = BacklogCount(host.clock.now_ms())
         try:
-            async for heads in due_pages(host, host.clock.now_ms() + AHEAD_MS):
-                for head in heads:
+            async for page in due_pages(host, host.clock.now_ms() + AHEAD_MS):
+                for head in page.items:
                     backlog.note(head, host.model_of(head.partition))
-                await self._dispatch([each for each in heads if not is_parked(each, host.model_of(each.partition))])
+                await self._dispatch(page.items)
                 if host.draining:
                     break
         except StoreUnusable as error:
@@ -70,7 +70,8 @@ class Dispatcher:
 
     def _wake_up(self, head: Item, now: int) -> WakeUp | None:
         """The call that a head needs, if it needs one now."""
-        if self._host.model_of(head.partition) is None:
+        model = self._host.model_of(head.partition)
+        if model is None or is_parked(head, model):
             return None
         if head.owner is not None:  # its owner works on it, or is dead once its lease has lapsed
             when = head.lease_until or 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -13,6 +13,8 @@ from holdfast.kernel.backlog_count import BacklogCount, due_at, is_parked
 from holdfast.kernel.host import Host, holds
 from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
 from holdfast.kernel.renewal import renew
+from holdfast.paging import Pages
+from holdfast.ports import Page
 
 PURGE_BATCH: Final = 500
 
@@ -110,8 +112,8 @@ class Sweeper:
         backlog = BacklogCount(now)
         living: dict[str, bool] = {}
         try:
-            async for heads in due_pages(self._host, until):
-                for head in heads:
+            async for page in due_pages(self._host, until):
+                for head in page.items:
                     model = self._host.model_of(head.partition)
                     backlog.note(head, model)
                     if due_at(head) > before or is_parked(head, model):
@@ -162,14 +164,9 @@ class Sweeper:
                 self._host.telemetry.emit("beat_failed", error=repr(error))
 
 
-async def due_pages(host: Host, until: int) -> AsyncIterator[Sequence[Item]]:
+def due_pages(host: Host, until: int) -> Pages[Page]:
     """The heads that are due by then (milliseconds), page by page. Raises like ``Store.due``."""
-    after: str | None = None
-    while True:
-        page = await host.home.store.due(until, after=after)
-        yield page.items
-        if (after := page.cursor) is None:
-            return
+    return Pages(lambda after: host.home.store.due(until, after=after))
 
 
 def _in_memory(host: Host, partition: str) -> bool:
