@@ -100,6 +100,42 @@ class FailureRecord(Struct, frozen=True, omit_defaults=True):
     called: tuple[tuple[str, str], ...] = ()
 
 
+class Origin(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Where a message comes from that a queue of another service keeps until it is done.
+
+    ``queue`` names the queue, and ``id`` the message, whichever call it is. ``sequence`` is its number there, which
+    grows within a group, and ``sent_at`` when it was sent there (milliseconds). ``aliases`` are other ids by which it
+    may have been applied. ``requested``: a caller may repeat the request under ``id``, and gets the reply.
+    """
+
+    queue: str
+    id: str
+    sequence: str = ""
+    sent_at: int = 0
+    aliases: tuple[str, ...] = ()
+    requested: bool = False
+
+
+QUEUE_PREFIX: Final = "queue:"
+
+
+def queue_places(origin: Origin) -> str:
+    """How the places of messages of its queue begin."""
+    return f"{QUEUE_PREFIX}{origin.queue}:"
+
+
+def queue_place(origin: Origin) -> str:
+    """What stands for a message of a queue of another service among the places of messages that fail."""
+    return queue_places(origin) + origin.id
+
+
+class QueueMark(Struct, frozen=True):
+    """The last message of a queue that was applied or parked: its number there, and when it was sent."""
+
+    sequence: str
+    sent_at: int
+
+
 class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, rename={"failures": "trouble"}):
     """The body of an actor's head. An empty body stands for an actor that has not begun.
 
@@ -109,6 +145,8 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, rename=
     delivered again comes to its old place, so none behind it needs to be looked for among the parked ones. ``left_by``
     names the commit with which its owner released it: one that was not answered knows itself by that. ``recent`` are
     messages whose reply no caller awaits, by their ids, and until when (milliseconds) each may come again.
+    ``queues`` and ``handled`` are about messages of queues of other services (``turn.ordered``): the last one of each
+    queue, and the ids of the latest ones, the oldest first. ``page`` is the last page of older ids.
     """
 
     schema: int
@@ -121,6 +159,9 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, rename=
     parked_up_to: str = ""
     left_by: str = ""
     recent: dict[str, int] = {}
+    queues: dict[str, QueueMark] = {}
+    handled: tuple[str, ...] = ()
+    page: str = ""
 
 
 def next_timer(record: ActorRecord) -> int | None:
@@ -147,7 +188,7 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     ``chain`` are the partitions of the actors that wait for its reply, outermost first. With ``replies`` an error is
     the reply; without, it is an attempt that failed. ``not_before`` (milliseconds) delays it. ``naming`` says how
     what it calls is named (``kernel.identity``). ``kept``: the reply has no end until the caller releases it.
-    ``trace`` is the context of the sender.
+    ``trace`` is the context of the sender. ``origin`` is the queue of another service that the message is from.
     """
 
     id: str
@@ -162,6 +203,7 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     naming: int = 0
     kept: bool = False
     trace: str = ""
+    origin: Origin | None = None
 
 
 def fingerprint_of(call: Call) -> str:

@@ -205,6 +205,24 @@ class TestTornPages:
         assert {item["s"]["S"] for item in both["Responses"][table]} == {"a", "b"}
         assert direct.get_item(TableName=table, Key=key(s="a"))["Item"]["v"] == number(2)
 
+    @pytest.mark.parametrize("forward", [True, False])
+    def test_a_page_that_was_passed_shows_a_later_write_and_not_an_earlier_one(self, forward, serve, table):
+        served = serve(replace(KIND, torn_pages=TornPages(pages=1.0, page_seconds=0.2)))
+        client, other = served.client(), served.client()
+        names = ("a", "b", "c") if forward else ("c", "b", "a")
+        torn = []
+        with ThreadPoolExecutor(1) as pool:
+            while not torn:
+                for each in names:
+                    other.delete_item(TableName=table, Key=key(s=each))
+                page = pool.submit(sorts, client, table, ScanIndexForward=forward)
+                for each in names:
+                    put(other, table, s=each)
+                seen = page.result(60)
+                torn = [each for each in (seen,) if each and names[0] not in each]
+        assert sorts(client, table) == ["a", "b", "c"], "what is read after the writes shows them all"
+        served.proxy.report.require(1, Fault.PASSED)
+
 
 class TestCapacity:
     def test_a_key_takes_so_many_writes_and_others_go_on(self, serve, table):

@@ -14,7 +14,7 @@ from holdfast.actors.turn.aftermath import Aftermath, Deletion, Earlier, Failed,
 from holdfast.actors.turn.entity import ActorEntity, Running
 from holdfast.actors.turn.failure import attempts_in
 from holdfast.actors.turn.handling import Handling, surrounding
-from holdfast.actors.turn.replies import find_earlier
+from holdfast.actors.turn.replies import find_delivered, find_earlier
 from holdfast.coordination.lease import Fenced
 from holdfast.coordination.salt import HomeSalt
 from holdfast.errors import CallTimeout, StoreUnavailable, UnknownName
@@ -37,6 +37,10 @@ async def perform(delivery: Delivery, actor: ActorEntity, runtime: Runtime) -> P
 async def _run_once(found: Aftermath, actor: ActorEntity) -> Ran | Failed | Earlier | Deletion | Skip:
     delivery, version, runtime = found.delivery, found.before, found.runtime
     call, due_at = delivery.call, delivery.tick
+    assert actor.state is not None
+    page, left = actor.state.committed.record.page, actor.uncommitted.replies
+    if (delivered := await find_delivered(call, version.record, page, left, actor.partition, runtime)) is not None:
+        return Earlier(delivered)
     if call.known or delivery.sort is not None:
         earlier = await find_earlier(delivery, version.record, actor.uncommitted.replies, actor.partition, runtime)
         if earlier is not None:
@@ -55,7 +59,7 @@ async def _run_once(found: Aftermath, actor: ActorEntity) -> Ran | Failed | Earl
         runtime,
         version.record,
         call.chain,
-        identity_of(call.naming, salt, actor.partition, call.id),
+        identity_of(call.naming, salt, actor.partition, call.id if call.origin is None else call.origin.id),
         fence=actor.epoch,
         due_at=due_at,
         keeps=bool(delivery.place) or call.kept,

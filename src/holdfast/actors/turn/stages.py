@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.actors.mailbox.post import halted
-from holdfast.actors.mailbox.queue import ELSEWHERE, Delivery
+from holdfast.actors.mailbox.queue import ELSEWHERE, HELD_UP, Delivery
 from holdfast.actors.record import (
     CLAIMABLE,
     DELETED,
@@ -33,6 +33,7 @@ from holdfast.actors.turn.entity import REFUSED, ActorEntity, Loaded, refuse_ove
 from holdfast.actors.turn.failure import after_deaths
 from holdfast.actors.turn.perform import perform
 from holdfast.clock import elapsed_seconds
+from holdfast.coordination.arrived import arrived
 from holdfast.coordination.inbox import INBOX_PREFIX, NEVER_WOKEN
 from holdfast.coordination.lease import Closed, Fenced, Held
 from holdfast.errors import Refused
@@ -175,13 +176,8 @@ def load(actor: ActorEntity, head: Item, *, taken_over: bool = False) -> None:
 
 async def read_inbox(actor: ActorEntity, host: Host) -> None:
     """Take in every message that is new."""
-    after: str | None = None
-    while True:
-        page = await host.home.store.query(actor.partition, prefix=INBOX_PREFIX, after=after)
-        for message in page.items:
-            actor.queue.add_message(message, host.clock.now_ms())
-        if (after := page.cursor) is None:
-            return
+    for message in await arrived(host.home, actor.partition, INBOX_PREFIX):
+        actor.queue.add_message(message, host.clock.now_ms())
 
 
 # ── Run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -196,6 +192,9 @@ async def run_calls(actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
         delivery = actor.next(host.clock.now_ms())
         if delivery is None:
             return False
+        if delivery.held_up:
+            delivery.resolve(HELD_UP)
+            continue
         suspect = delivery.place in actor.queue.suspects and not delivery.skips
         try:
             if suspect and not await attempt(delivery, actor, runtime, host):

@@ -20,6 +20,7 @@ from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.objects import Objects
 from holdfast.backends.aws.parts import change_parts, settle
+from holdfast.backends.aws.redelivery import SqsRedelivery
 from holdfast.backends.aws.requests import BOUNDS
 from holdfast.backends.aws.services import AwsServices
 from holdfast.backends.aws.settings import KnownSettings, Settings, read_settings
@@ -64,10 +65,14 @@ class Address(Struct, frozen=True, kw_only=True):
         """The transport to the table, with the credentials of the environment. Nothing is sent yet."""
         return ThreadedConnection(self.region, self.endpoint)
 
+    def open_queues(self) -> Connection:
+        """The connection to SQS. Nothing is sent yet."""
+        return ThreadedConnection(self.region, self.sqs_endpoint or self.endpoint, "sqs")
+
     def bells(self, queue: Connection | None, scheduler: Connection | None) -> Bellringer:
         """The sender of wake-ups, through these connections if they are given. Nothing is sent yet."""
         name = names.queue(self.prefix, names.DOORBELL)
-        made = Queue(queue or ThreadedConnection(self.region, self.sqs_endpoint or self.endpoint, "sqs"), name)
+        made = Queue(queue or self.open_queues(), name)
         if self.scheduler_role is None:
             return Bellringer(made, None)
         endpoint = self.scheduler_endpoint or self.endpoint
@@ -169,10 +174,9 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
                 each.close()
 
     clock = clock or SystemClock()
-    store = DynamoStore(
-        transport, address.table, settings=KnownSettings(transport, address.table, clock), on_close=close
-    )
-    ringer = address.bells(queue, scheduler)
+    settings = KnownSettings(transport, address.table, clock)
+    store = DynamoStore(transport, address.table, settings=settings, on_close=close)
+    ringer = address.bells(queue := queue or address.open_queues(), scheduler)
     doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock, tell or _untold)
     return Home(
         url=told_url(url),
@@ -183,6 +187,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         invoker=doorbell,
         metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter)),
         versions=versions,
+        redelivery=SqsRedelivery(queue),
         services=address.services(),
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
@@ -190,6 +195,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         bounds=BOUNDS,
         bus=bus,
         writes_are_paid=True,
+        pages_tear=True,
         reads_are_paid=True,
         hears_peers=False,
     )

@@ -11,6 +11,8 @@ from msgspec import Struct
 
 from holdfast.testing.hostile.answers import Answer, succeeded
 from holdfast.testing.hostile.capacity import Load
+from holdfast.testing.hostile.holds import Held
+from holdfast.testing.hostile.page_reads import note
 from holdfast.testing.hostile.reads import count_torn, hidden
 from holdfast.testing.hostile.report import Fault
 from holdfast.testing.hostile.single_writes import answer_of, fault_of, item_at, note_late
@@ -105,7 +107,7 @@ async def _as_seen(
             for each in wanted
             if each.table == name
         }
-        count_torn(list(there), frozenset(shown) & past.keys(), state)
+        count_torn(frozenset(there), frozenset(shown) & past.keys(), state)
         seen[name] = [item for item in shown.values() if item is not None]
     return seen
 
@@ -120,6 +122,8 @@ async def write(request: Request, state: State) -> Answer:
             action = await action_of(kind.removesuffix("Request"), parameters | {"TableName": name}, state.tables)
             actions.append((action, entry))
     left = _left(actions, request, state)
+    while (held := _in_the_way(actions, state)) is not None:
+        await held.done.wait()
     faults = {i: fault for i, (action, _) in enumerate(actions) if (fault := fault_of(action, state)) is not None}
     for fault in faults.values():
         state.suffered(fault)
@@ -129,6 +133,12 @@ async def write(request: Request, state: State) -> Answer:
     if state.metering is not None and len(left) == len(actions) and Fault.WRITE_CONFLICTED not in faults.values():
         return state.metering.refusal(Fault.KEY_THROTTLED, "Write", actions[0][0].table.name)
     return await _applied(request, actions, left, state)
+
+
+def _in_the_way(actions: Sequence[tuple[Action, dict[str, Any]]], state: State) -> Held | None:
+    """A transaction that is to be waited for, and is no longer a reason to refuse."""
+    now = state.now()
+    return state.holds.holder(action.place for action, _ in actions if not state.holds.conflicts(action.place, now))
 
 
 async def _applied(
@@ -144,11 +154,13 @@ async def _applied(
     with contextlib.ExitStack() as writing:
         for action in applied:
             writing.enter_context(state.holds.writing(action.place))
+        pages = [state.page_reads.of(action.place) for action in applied]
         before = await asyncio.gather(*(item_at(action, state) for action in applied))
         reply = await state.apply(request, RequestItems=now)
     content = reply.content()
     if reply.status == 200:
-        for action, was in zip(applied, before, strict=True):
+        for action, was, read in zip(applied, before, pages, strict=True):
+            note(read, action.place, was)
             note_late(action, was, request, state)
             if state.metering is not None:
                 state.metering.wrote(action, was, None, state.now())

@@ -10,10 +10,14 @@ from holdfast.testing.hostile.tables import Item, Place
 
 
 class Held:
-    """A transaction under way. ``hidden`` are the places that still show what was there ``before``."""
+    """A transaction under way. Others on its places are refused ``until`` a time, and from then on wait for its end: an
+    emulator may be slower than the service. ``hidden`` are the places that still show what was there ``before``.
+    """
 
-    def __init__(self, places: Collection[Place]) -> None:
+    def __init__(self, places: Collection[Place], until: float) -> None:
         self.places = frozenset(places)
+        self.until = until
+        self.done = asyncio.Event()
         self.before: dict[Place, Item | None] = {}
         self.hidden: set[Place] = set()
 
@@ -25,13 +29,18 @@ class Holds:
         self._held: dict[Place, Held] = {}
         self._writing: dict[Place, tuple[int, asyncio.Event]] = {}
 
-    def is_held(self, place: Place) -> bool:
-        """Whether a transaction holds it."""
-        return place in self._held
+    def conflicts(self, place: Place, now: float) -> bool:
+        """Whether a request about it is refused because of a transaction."""
+        held = self._held.get(place)
+        return held is not None and now < held.until
 
-    def is_busy(self, place: Place) -> bool:
-        """Whether a transaction holds it, or a single write is under way."""
-        return place in self._held or place in self._writing
+    def is_written(self, place: Place) -> bool:
+        """Whether a single write of it is under way."""
+        return place in self._writing
+
+    def holder(self, places: Iterable[Place]) -> Held | None:
+        """A transaction that holds one of these."""
+        return next((self._held[place] for place in places if place in self._held), None)
 
     @contextlib.contextmanager
     def writing(self, place: Place) -> Generator[None]:
@@ -49,15 +58,16 @@ class Holds:
                 done.set()
 
     @contextlib.contextmanager
-    def held(self, places: Collection[Place]) -> Generator[Held]:
-        """A transaction holds these."""
-        held = Held(places)
+    def held(self, places: Collection[Place], until: float) -> Generator[Held]:
+        """A transaction holds these, which no other one holds."""
+        held = Held(places, until)
         self._held |= dict.fromkeys(held.places, held)
         try:
             yield held
         finally:
             for place in held.places:
                 del self._held[place]
+            held.done.set()
 
     async def until_written(self, places: Iterable[Place]) -> None:
         """Wait for the single writes that began before a transaction held their places."""

@@ -14,6 +14,7 @@ class Fault(StrEnum):
     WRITE_CONFLICTED = "write refused because of a transaction"
     READ_CONFLICTED = "transactional read cancelled by a write"
     TORN = "items of one transaction shown in part"
+    PASSED = "page shows a write, and not an earlier one"
     KEY_THROTTLED = "key or partition of the table throttled"
     INDEX_THROTTLED = "write throttled by a partition of an index"
     THROTTLED = "throttled at random"

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 
 class Transactions(Struct, frozen=True):
-    """A transaction holds its items for ``held_seconds``, or as long as the emulator takes. Meanwhile another
-    transaction on one of them is cancelled, and a single write on one of them is refused.
+    """A transaction holds its items for ``held_seconds``. Meanwhile another transaction on one of them is cancelled,
+    and a single write on one of them is refused. If the emulator takes longer, they wait.
 
     The service documents the refusals, and not the time: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html#transaction-conflict-handling
     """
@@ -24,9 +24,14 @@ class TornPages(Struct, frozen=True):
     ``BatchGetItem`` are read-committed item by item, also with ``ConsistentRead``; only ``TransactGetItems`` reads
     items together: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html#transaction-isolation
     A transaction is answered when all its items are visible.
+
+    This share of ``pages`` takes up to ``page_seconds`` longer to read. Of what is written meanwhile, by single writes
+    too, such a page shows what lies behind a drawn place, and does not show what lies before it.
     """
 
     share: float = 1.0
+    pages: float = 0.2
+    page_seconds: float = 0.01
 
 
 class Capacity(Struct, frozen=True, kw_only=True):
@@ -124,6 +129,7 @@ LIKE_THE_SERVICE: Final = Rules()
 
 HOSTILE: Final = Rules(
     transactions=Transactions(0.025),
+    torn_pages=TornPages(pages=0.7, page_seconds=0.03),
     throttling=Throttling(0.03),
     unprocessed=Unprocessed(0.5),
     short_pages=ShortPages(0.3),

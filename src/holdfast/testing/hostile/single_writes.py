@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.testing.hostile.answers import Answer, refused, succeeded
 from holdfast.testing.hostile.metering import as_asked
+from holdfast.testing.hostile.page_reads import note
 from holdfast.testing.hostile.report import Fault
 from holdfast.testing.hostile.state import Request, State
 from holdfast.testing.hostile.tables import Item
@@ -18,11 +19,16 @@ ONGOING = "Transaction is ongoing for the item"
 async def write(request: Request, state: State) -> Answer:
     """The answer to a single write."""
     action = await action_of(request.operation.removesuffix("Item"), request.parameters, state.tables)
-    if (fault := fault_of(action, state)) is not None:
+    while (fault := fault_of(action, state)) is None:
+        if (held := state.holds.holder([action.place])) is None:
+            break
+        await held.done.wait()
+    if fault is Fault.WRITE_CONFLICTED:
         state.suffered(fault)
-        if fault is Fault.WRITE_CONFLICTED:
-            return refused("TransactionConflictException", ONGOING)
+        return refused("TransactionConflictException", ONGOING)
+    if fault is not None:
         assert state.metering is not None
+        state.suffered(fault)
         return state.metering.refusal(fault, "Write", action.table.name)
     with state.holds.writing(action.place):
         return await _applied(request, action, state)
@@ -30,13 +36,15 @@ async def write(request: Request, state: State) -> Answer:
 
 def fault_of(action: Action, state: State) -> Fault | None:
     """Why it is not applied, if it is not."""
-    if state.rules.transactions is not None and state.holds.is_held(action.place):
+    if state.rules.transactions is not None and state.holds.conflicts(action.place, state.now()):
         return Fault.WRITE_CONFLICTED
     return None if state.metering is None else state.metering.write_fault(action, state.now())
 
 
 async def _applied(request: Request, action: Action, state: State) -> Answer:
-    seen = state.late is not None and any(action.changes_index(keys) for keys in action.table.indexes.values())
+    pages = state.page_reads.of(action.place)
+    changes_index = any(action.changes_index(keys) for keys in action.table.indexes.values())
+    seen = bool(pages) or (state.late is not None and changes_index)
     returned = request.parameters.get("ReturnValues", "NONE")
     before = await item_at(action, state) if seen and returned not in {"NONE", "ALL_OLD"} else None
     asks = {"ReturnValues": "ALL_OLD"} if seen and returned == "NONE" else {}
@@ -47,6 +55,7 @@ async def _applied(request: Request, action: Action, state: State) -> Answer:
     if state.metering is not None:
         state.metering.wrote(action, before or content.get("Item"), content.get("ConsumedCapacity"), state.now())
     if reply.status == 200 and seen:
+        note(pages, action.place, before)
         note_late(action, before, request, state)
     return answer_of(reply, content, request)
 

@@ -12,6 +12,7 @@ from holdfast.testing.hostile.dice import Dice
 from holdfast.testing.hostile.holds import Holds
 from holdfast.testing.hostile.index_lag import Late
 from holdfast.testing.hostile.metering import Metering
+from holdfast.testing.hostile.page_reads import PageReads
 from holdfast.testing.hostile.report import Fault, Report
 from holdfast.testing.hostile.rules import Rules
 from holdfast.testing.hostile.tables import Tables
@@ -35,6 +36,7 @@ class State:
         self.upstream = upstream
         self.tables = Tables(upstream.call)
         self.holds = Holds()
+        self.page_reads = PageReads()
         self.late = Late(rules.index_lag) if rules.index_lag is not None else None
         self.metering = Metering(rules.capacity) if rules.capacity is not None else None
 

@@ -9,14 +9,13 @@ from typing import Any, Final
 from holdfast.testing.hostile.answers import CONFLICTED, Answer, cancelled, refused
 from holdfast.testing.hostile.capacity import Load
 from holdfast.testing.hostile.holds import Held
+from holdfast.testing.hostile.page_reads import note
 from holdfast.testing.hostile.report import Fault
 from holdfast.testing.hostile.single_writes import answer_of, item_at, note_late
 from holdfast.testing.hostile.state import Request, State
 from holdfast.testing.hostile.writes import Action, transaction_of
 
 NONE: Final = "None"
-EARLIEST_SHARE: Final = 0.2
-"""The part of the time for which a transaction holds its items that passes before the first of them is visible."""
 
 
 class Transactions:
@@ -29,29 +28,38 @@ class Transactions:
 
     async def write(self, request: Request) -> Answer:
         """The answer to a transaction that writes."""
-        state, token = self._state, request.parameters.get("ClientRequestToken", "")
+        token = request.parameters.get("ClientRequestToken", "")
         if token in self._under_way:
             return refused("TransactionInProgressException", "The transaction is already in progress")
         if token in self._applied:  # the emulator answers what it answered, and writes nothing
             return await self._plain(request)
-        actions = await transaction_of(request.parameters, state.tables)
-        if (refusal := self._refusal(actions)) is not None:
-            return refusal
         if token:
             self._under_way.add(token)
         try:
-            with state.holds.held([action.place for action in actions]) as held:
-                answer = await self._held(request, actions, held)
+            answer = await self._alone(request)
         finally:
             self._under_way.discard(token)
         if token and answer.status == 200:
             self._applied.add(token)
         return answer
 
+    async def _alone(self, request: Request) -> Answer:
+        state, rule = self._state, self._state.rules.transactions
+        until = state.now() + (0.0 if rule is None else rule.held_seconds)
+        actions = await transaction_of(request.parameters, state.tables)
+        places = [action.place for action in actions]
+        while (refusal := self._refusal(actions)) is None:
+            if (held := state.holds.holder(places)) is None:
+                with state.holds.held(places, until) as mine:
+                    return await self._held(request, actions, mine)
+            await held.done.wait()
+        return refusal
+
     def _refusal(self, actions: Sequence[Action]) -> Answer | None:
         state = self._state
         if state.rules.transactions is not None:
-            codes = [CONFLICTED if state.holds.is_held(action.place) else NONE for action in actions]
+            now = state.now()
+            codes = [CONFLICTED if state.holds.conflicts(action.place, now) else NONE for action in actions]
             if CONFLICTED in codes:
                 state.suffered(Fault.TRANSACTION_CANCELLED)
                 return cancelled(codes)
@@ -65,11 +73,10 @@ class Transactions:
 
     async def _held(self, request: Request, actions: Sequence[Action], held: Held) -> Answer:
         state, rules = self._state, self._state.rules
-        began = state.now()
         await state.holds.until_written(held.places)
-        seconds = 0.0 if rules.transactions is None else rules.transactions.held_seconds
         torn = rules.torn_pages is not None and request.dice.happens("torn", rules.torn_pages.share)
-        if torn or state.late is not None or state.metering is not None:
+        pages = {action.place: state.page_reads.of(action.place) for action in actions}
+        if torn or any(pages.values()) or state.late is not None or state.metering is not None:
             found = await asyncio.gather(*(item_at(action, state) for action in actions))
             held.before = {action.place: item for action, item in zip(actions, found, strict=True)}
         if torn:
@@ -79,18 +86,20 @@ class Transactions:
             state.metering.wrote_together(actions, held.before, state.now())
         if reply.status == 200:
             for action in actions:
+                note(pages[action.place], action.place, held.before.get(action.place))
                 note_late(action, held.before.get(action.place), request, state)
-            await self._reveal(request, held, began, seconds)
+            await self._reveal(request, held)
         return answer_of(reply, reply.content(), request)
 
-    async def _reveal(self, request: Request, held: Held, began: float, seconds: float) -> None:
-        """Show one item after another, in a drawn order, until the time is over."""
-        spread = 1 - EARLIEST_SHARE
-        times = {place: EARLIEST_SHARE + spread * request.dice.draw(f"shown {place}") for place in held.hidden}
-        for place, share in sorted(times.items(), key=lambda each: each[1]):
-            await self._until(began + share * seconds)
+    async def _reveal(self, request: Request, held: Held) -> None:
+        """Show one item after another, in a drawn order, and end no sooner than others would no longer be refused."""
+        rule, began = self._state.rules.transactions, self._state.now()
+        seconds = 0.0 if rule is None else rule.held_seconds
+        times = {place: seconds * request.dice.draw(f"shown {place}") for place in held.hidden}
+        for place, after in sorted(times.items(), key=lambda each: each[1]):
+            await self._until(began + after)
             held.hidden.discard(place)
-        await self._until(began + seconds)
+        await self._until(held.until)
 
     async def _until(self, when: float) -> None:
         if (rest := when - self._state.now()) > 0:
@@ -106,10 +115,13 @@ class Transactions:
         gets: list[dict[str, Any]] = [each["Get"] for each in request.parameters["TransactItems"]]
         places = [(await state.tables.get(each["TableName"])).place(each["Key"]) for each in gets]
         if state.rules.transactions is not None:
-            codes = [CONFLICTED if state.holds.is_busy(place) else NONE for place in places]
+            now, holds = state.now(), state.holds
+            codes = [CONFLICTED if holds.conflicts(each, now) or holds.is_written(each) else NONE for each in places]
             if CONFLICTED in codes:
                 state.suffered(Fault.READ_CONFLICTED)
                 return cancelled(codes)
+        while (held := state.holds.holder(places)) is not None:
+            await held.done.wait()
         reply = await state.apply(request)
         content = reply.content()
         if state.metering is not None and reply.status == 200:

@@ -87,10 +87,14 @@ class Upstream:
         self._all.add(made)
         return made
 
-    async def close(self) -> None:
-        """Close what is open."""
+    def abort(self) -> None:
+        """Close what is open, and do not wait."""
         for connection in self._all:
             connection.close()
+
+    async def close(self) -> None:
+        """Close what is open."""
+        self.abort()
         while self._all:
             await asyncio.sleep(0)
 
