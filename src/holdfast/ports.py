@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from holdfast.errors import InvalidInput
 from holdfast.items import HEAD, Bounds, Item, Write
+from holdfast.letters import DeadLetters
 
 T = TypeVar("T")
 
@@ -384,6 +385,7 @@ class Home(Struct, frozen=True):
     versions: Versions | None = None
     redelivery: Redelivery | None = None
     services: Services | None = None
+    dead_letters: DeadLetters | None = None
     writes_are_paid: bool = False
     reads_are_paid: bool = False
     hears_peers: bool = True
