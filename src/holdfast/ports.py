@@ -362,7 +362,8 @@ class Home(Struct, frozen=True):
     With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items. If the store
     ``packs`` bodies, their packed size counts. ``bounds`` are the limits of one call of the store, if they are lower
     than any caller would need. ``writes_are_paid``: work that can wait shares a write. ``reads_are_paid``: waiting
-    callers poll seldom. ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the
+    callers poll seldom. ``pages_tear``: a page of a query is no snapshot, and may show a part of a commit.
+    ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the
     home was created, and is unique; empty: read it when it is needed. ``token`` returns what a caller on this machine
     must send to the home's API, which only its owner can read. ``sealed``: bodies are stored sealed,
     so no other place, such as a log, may hold their values.
@@ -388,6 +389,7 @@ class Home(Struct, frozen=True):
     dead_letters: DeadLetters | None = None
     writes_are_paid: bool = False
     reads_are_paid: bool = False
+    pages_tear: bool = False
     hears_peers: bool = True
     bounds: Bounds | None = None
     bus: EventBus | None = None

@@ -93,16 +93,21 @@ class Journal:
     async def load(self) -> None:
         """Read every segment of the run, once. Raises ``Fenced`` if one of them has a newer writer: behind it, even the
         empty segment that fences older owners would take a place that is not ours.
+
+        It ends where a segment is missing. A page that is no snapshot may show one that a fenced owner still writes,
+        and not the one before: ``fence`` adopts both, each at its place.
         """
         after: str | None = None
         loaded: list[Entry] = []
         while True:
             page = await self._store.query(self.partition, prefix=f"{SEGMENT_PREFIX}{self._run:06d}#", after=after)
             for item in page.items:
+                if item.sort != segment_sort(self._run, self.position):
+                    break
                 if item.epoch > self.epoch:
                     raise Fenced(f"{self.partition} is owned under epoch {item.epoch}")
                 loaded += decode_entries(item.body)
-            self.position += len(page.items)
+                self.position += 1
             if (after := page.cursor) is None:
                 break
         self._loaded(loaded)

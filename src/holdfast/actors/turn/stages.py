@@ -33,6 +33,7 @@ from holdfast.actors.turn.entity import REFUSED, ActorEntity, Loaded, refuse_ove
 from holdfast.actors.turn.failure import after_deaths
 from holdfast.actors.turn.perform import perform
 from holdfast.clock import elapsed_seconds
+from holdfast.coordination.arrived import arrived
 from holdfast.coordination.inbox import INBOX_PREFIX, NEVER_WOKEN
 from holdfast.coordination.lease import Closed, Fenced, Held
 from holdfast.errors import Refused
@@ -175,13 +176,8 @@ def load(actor: ActorEntity, head: Item, *, taken_over: bool = False) -> None:
 
 async def read_inbox(actor: ActorEntity, host: Host) -> None:
     """Take in every message that is new."""
-    after: str | None = None
-    while True:
-        page = await host.home.store.query(actor.partition, prefix=INBOX_PREFIX, after=after)
-        for message in page.items:
-            actor.queue.add_message(message, host.clock.now_ms())
-        if (after := page.cursor) is None:
-            return
+    for message in await arrived(host.home, actor.partition, INBOX_PREFIX):
+        actor.queue.add_message(message, host.clock.now_ms())
 
 
 # ── Run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

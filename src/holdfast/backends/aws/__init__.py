@@ -197,6 +197,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         bounds=BOUNDS,
         bus=bus,
         writes_are_paid=True,
+        pages_tear=True,
         reads_are_paid=True,
         hears_peers=False,
     )
