@@ -69,8 +69,7 @@ def as_parked(letter: DeadLetter) -> ParkedMessage:
     """A dead letter in the form of a parked message. That of a queue of commands belongs to no actor: its name begins
     as those of hidden ones do.
     """
-    body = _decoded(letter.body)
-    known: dict[str, Any] = body if isinstance(body, dict) else {"body": letter.body}
+    known = _decoded(letter.body) or {"body": letter.body}
     actor = str(known.get("actor") or "") if letter.is_ordered else ""
     method = known.get("method") if letter.is_ordered else known.get("holdfast") or known.get("detail-type")
     return ParkedMessage(
@@ -100,13 +99,14 @@ def _there(letter: DeadLetter | None, id: str) -> DeadLetter:
 
 def _with_args(letter: DeadLetter, args: Raw) -> str:
     body = _decoded(letter.body)
-    if not letter.is_ordered or not isinstance(body, dict):
+    if not letter.is_ordered or body is None:
         raise InvalidInput(f"{letter.id} is no call of an actor: it cannot be given other arguments")
     return msgspec.json.encode({**body, "args": args}).decode()
 
 
-def _decoded(body: str) -> Any:
+def _decoded(body: str) -> dict[str, Any] | None:
+    """The object that a body is; ``None`` if it is none."""
     try:
-        return msgspec.json.decode(body)
+        return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         return None

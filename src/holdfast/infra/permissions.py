@@ -52,6 +52,7 @@ SEND: Final = ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:SendMessage")
 """The first finds the ARN by which a schedule calls the queue."""
 
 RECEIVE: Final = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage")
+LOOK: Final = ("sqs:GetQueueAttributes", "sqs:GetQueueUrl")
 ANNOUNCE: Final = ("events:DescribeEventBus", "events:PutEvents")
 SCHEDULE: Final = ("scheduler:CreateSchedule",)
 """A schedule is made once, and the Scheduler deletes it when it has fired."""
@@ -97,6 +98,7 @@ def worker(fabric: Fabric) -> list[Statement]:
         *_table(fabric, (*READ, *WRITE)),
         *([allow("Stream", FOLLOW, stream_arn(fabric))] if fabric.stream else []),
         allow("Queues", (*SEND, *RECEIVE), *queues),
+        allow("DeadLetters", (*LOOK, *RECEIVE), *(queue_arn(fabric, name, dead=True) for name in which(fabric))),
         *_schedules(fabric),
         *_versions(fabric),
         allow("Events", ANNOUNCE, arn("events", f"event-bus/{base(fabric.prefix)}")),
@@ -147,7 +149,7 @@ def reader(fabric: Fabric) -> list[Statement]:
     queues = [queue_arn(fabric, name, dead=dead) for name in which(fabric) for dead in (False, True)]
     return [
         *_table(fabric, READ),
-        allow("Queues", ("sqs:GetQueueAttributes", "sqs:GetQueueUrl"), *queues),
+        allow("Queues", LOOK, *queues),
         allow("Schedules", ("scheduler:GetScheduleGroup",), arn("scheduler", f"schedule-group/{base(fabric.prefix)}")),
         allow("Events", ("events:DescribeEventBus",), arn("events", f"event-bus/{base(fabric.prefix)}")),
         allow("Blobs", ("s3:GetObject",), bucket_arn(fabric, "/*")),
