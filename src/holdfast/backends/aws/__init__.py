@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -168,15 +169,9 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     owner = owner or f"aws-{new_id()[:12]}"
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     blobs, bus, versions = address.open_blobs(s3), address.open_bus(events), address.open_versions(published, functions)
-
-    def close() -> None:
-        for each in (blobs, bus, versions):
-            if each is not None:
-                each.close()
-
     clock = clock or SystemClock()
     settings = KnownSettings(transport, address.table, clock)
-    store = DynamoStore(transport, address.table, settings=settings, on_close=close)
+    store = DynamoStore(transport, address.table, settings=settings, on_close=partial(_close, blobs, bus, versions))
     ringer = address.bells(queue := queue or address.open_queues(), scheduler)
     doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock, tell or _untold)
     return Home(
@@ -201,6 +196,12 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         reads_are_paid=True,
         hears_peers=False,
     )
+
+
+def _close(*ports: S3Blobs | EventBridgeBus | LambdaVersions | None) -> None:
+    for each in ports:
+        if each is not None:
+            each.close()
 
 
 def _used(meter: Meter) -> Used:

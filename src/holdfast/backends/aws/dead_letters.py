@@ -123,7 +123,7 @@ class SqsDeadLetters:
         return sum(int(answer["Attributes"].get(each, 0)) for each in counted)
 
     async def _receive(self, name: str, most: int, wanted: str | None = None) -> list[Received]:
-        """Receive messages, at most so many, or up to the one that is wanted. They are hidden then."""
+        """Receive at most this number of messages, or up to the one that is wanted. They are hidden then."""
         asked = {
             "QueueUrl": await self._url(name),
             "MaxNumberOfMessages": BATCH,
@@ -165,7 +165,7 @@ class SqsDeadLetters:
             try:
                 asked = {"QueueUrl": await self._url(name), "Entries": entries}
                 await self._connection.send("ChangeMessageVisibilityBatch", asked)
-            except Exception:  # noqa: BLE001 - see above
+            except Exception:  # noqa: BLE001 - a hint: it shows itself when the time is over
                 return
 
     async def _delete(self, name: str, message: Received) -> None:
