@@ -1,6 +1,6 @@
 """The end of a callback's time: from then on it takes no answer, and one that was accepted before comes first (G1).
 
-That is decided when the timer is due, before the body learns of it. A body that begins to wait anew when the time is
+That is decided when the timer is due, before the body learns of it. A body that begins to wait again when the time is
 over already has no timer, as its journal may have been written: then the callback is closed whatever has come.
 """
 
