@@ -62,10 +62,6 @@ class Sending:
                     raise gave_up from error
             await asyncio.sleep(wait)
 
-    async def pause(self, pauses: Pauses) -> None:
-        """Wait for a time drawn from the next pause: callers that wait together do not come back together."""
-        await asyncio.sleep(self._random.uniform(0, pauses.take()))
-
     def close(self) -> None:
         """Send nothing more."""
         self._connection.close()
