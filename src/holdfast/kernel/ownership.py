@@ -45,7 +45,7 @@ async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], runni
         entity.partition,
         owner=host.home.owner,
         now=now,
-        until=now + host.limits.lease_ms,
+        until=host.lease_until(now),
         claimable=claimable,
         running=running,
         alive=host.home.doorbell.alive,
@@ -128,7 +128,7 @@ async def confirm(entity: Entity, host: Host) -> Owned:
 
     So a slow process does not repeat what another one has finished meanwhile (G2). Nothing else rests on it (G9).
     """
-    until, epoch = host.clock.now_ms() + host.limits.lease_ms, ours(entity).epoch
+    until, epoch = host.lease_until(host.clock.now_ms()), ours(entity).epoch
     update = renewal(entity.partition, host.home.owner, epoch, until)
     still_ours = partial(is_leased, owner=host.home.owner, epoch=epoch)
     try:

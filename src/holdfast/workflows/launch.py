@@ -197,7 +197,7 @@ def _new_head(
         partition=partition,
         status=RUNNING,
         owner=home.owner,
-        lease_until=now + host.limits.lease_ms,
+        lease_until=host.lease_until(now),
         due_at=now,  # so that it is found if we die
         epoch=epoch + 1,
         body=body,

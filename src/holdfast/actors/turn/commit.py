@@ -257,8 +257,7 @@ def _update(version: Version, to_itself: int, actor: ActorEntity, host: Host, re
 
 
 def _lease_end(hold: Owned, now: int, host: Host) -> int:
-    lease_ms = host.limits.lease_ms
-    return now + lease_ms if hold.lease_until < now + lease_ms // 2 else hold.lease_until
+    return host.lease_until(now) if hold.lease_until < now + host.limits.lease_ms // 2 else hold.lease_until
 
 
 async def _confirm(actor: ActorEntity, host: Host) -> None:

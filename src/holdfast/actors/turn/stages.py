@@ -146,7 +146,7 @@ class ActorStages(Struct, frozen=True, gc=False):
 
 async def begin(actor: ActorEntity, host: Host) -> Item | None:
     """Bring an actor into being with our lease in it."""
-    until = host.clock.now_ms() + host.limits.lease_ms
+    until = host.lease_until(host.clock.now_ms())
     head = Item(partition=actor.partition, status=RUNNING, owner=host.home.owner, lease_until=until, epoch=1)
     try:
         await write_until_known(host.home.store, Put(head, ABSENT), ours=lambda found: found == head)
