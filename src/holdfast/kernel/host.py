@@ -151,13 +151,6 @@ class Host:
         entity.unread = False
         self.begin_turn(entity)
 
-    def lease_until(self, now: int) -> int:
-        """When a lease ends that is taken or extended now (milliseconds)."""
-        until = now + self.limits.lease_ms
-        if self.ends_at is None:
-            return until
-        return max(until, min(now + self.limits.called_lease_ms, self.ends_at))
-
     @property
     def has_room(self) -> bool:
         """Whether a new entity can be worked on at once."""

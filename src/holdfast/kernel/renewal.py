@@ -12,7 +12,7 @@ from holdfast.coordination.lease import is_leased, renewal
 from holdfast.errors import Refused, StoreError
 from holdfast.items import OwnerIs, Update
 from holdfast.kernel.entity import Entity, Owned, Told
-from holdfast.kernel.ownership import renewed
+from holdfast.kernel.ownership import lease_until, renewed
 
 if TYPE_CHECKING:
     from holdfast.items import Item
@@ -51,7 +51,7 @@ async def _look(entity: Entity, host: Host) -> None:
 
 
 async def _extend(entity: Entity, now: int, host: Host) -> None:
-    epoch, until = entity.epoch, host.lease_until(now)
+    epoch, until = entity.epoch, lease_until(now, host)
     try:
         update = renewal(entity.partition, host.home.owner, epoch, until)
         if await _write(entity, epoch, update, entity.tells(), host):
