@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 from msgspec.structs import replace
+from tests.backends.aws.cloud import Context
 from tests.backends.aws.fifo import VISIBILITY_SECONDS, Fifo
 
 import holdfast as hf
@@ -71,6 +72,7 @@ class Stage:
         self.broken: set[str] = set()
         self.writes = self.commits = 0
         self.fault = ""
+        self.seconds = 0.0
         self.cut = asyncio.Event()
         self._owners = itertools.count()
         self.ran: list[str] = []
@@ -97,6 +99,7 @@ class Stage:
             seen: list[str] = hf.field(default_factory=list)
 
             async def add(self, what: str) -> int:
+                await asyncio.sleep(stage.seconds)
                 stage.ran.append(what)
                 stage.keys.append(hf.current().idempotency_key)
                 if what in stage.broken:
@@ -532,5 +535,45 @@ def test_a_queue_whose_visibility_cannot_be_changed_delivers_when_it_would_anywa
         stage.broken.clear()
         await stage.queue.deliver_all(one)
         assert await stage.seen() == ["m1", "m2"]
+
+    play(story)
+
+
+def test_what_an_invocation_has_no_time_for_comes_to_the_next_when_the_lease_is_over() -> None:
+    async def story(stage: Stage) -> None:
+        one = stage.environment()
+        stage.seconds = 3.0
+        stage.add(*TEN)
+        messages = stage.queue.receive()
+        began = stage.clock.now_ms()
+        stage.queue.settle(messages, await one.invoke(stage.queue.event(messages), Context(20.0, "request")))
+        done = 10 - len(stage.queue.kept)
+        assert 3 <= done <= 6, "what has run is committed, and the rest was not begun"
+        seen = await stage.seen()
+        assert seen in (list(TEN[:done]), list(TEN[: done + 1])), "the last commit may have come too late to be told"
+        while stage.queue.kept:
+            await stage.queue.deliver(stage.environment()) or await asyncio.sleep(1)
+        assert await stage.seen() == list(TEN)
+        assert stage.clock.now_ms() - began < 60_000, "not hidden for six minutes"
+
+    play(story)
+
+
+def test_a_dead_letter_leaves_a_gap_and_comes_back_behind_the_others() -> None:
+    async def story(stage: Stage) -> None:
+        one = stage.environment()
+        stage.queue.receives = 2
+        stage.add("m1")
+        stage.queue.send("u1", "this is no JSON", dedup="m2")
+        stage.add("m3")
+        await stage.queue.deliver_all(one)
+        assert await stage.seen() == ["m1"], "SQS counts a receipt of m3 for each of m2"
+        assert [each.sequence for each in stage.queue.dead] == [2, 3]
+        for each in stage.queue.dead:
+            body = {"actor": "Till", "method": "add", "args": [f"sent back {each.sequence}"]}
+            stage.queue.send("u1", body, dedup=each.id)
+        stage.add("m4")
+        await stage.queue.deliver_all(one)
+        assert await stage.seen() == ["m1", "sent back 2", "sent back 3", "m4"]
 
     play(story)
