@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -31,8 +32,9 @@ OTHER = "arn:aws:sqs:eu-west-1:000000000000:other.fifo"
 
 
 class Cutting:
-    """A store whose next commit of an actor meets ``fault``: ``before`` and ``after`` cut the answer and never come
-    back, ``lost`` is a commit that was applied and not answered, ``refused`` one that was not applied.
+    """A store whose next commit of an actor, or write number ``fault_at``, meets ``fault``: ``before`` and ``after``
+    cut the answer and never come back, ``lost`` is one that was applied and not answered, ``refused`` one that was not
+    applied.
     """
 
     def __init__(self, store: Any, stage: Stage) -> None:
@@ -46,7 +48,8 @@ class Cutting:
         is_commit = any(isinstance(each, Update) and each.body for each in writes)
         self._stage.writes += 1
         self._stage.commits += is_commit
-        fault, self._stage.fault = (self._stage.fault, "") if is_commit else ("", self._stage.fault)
+        meets = is_commit if self._stage.fault_at is None else self._stage.writes == self._stage.fault_at
+        fault, self._stage.fault = (self._stage.fault, "") if meets else ("", self._stage.fault)
         if fault in {"before", "refused"}:
             await self._cut(fault == "before")
         answer = await self._store.write(*writes)
@@ -72,6 +75,7 @@ class Stage:
         self.broken: set[str] = set()
         self.writes = self.commits = 0
         self.fault = ""
+        self.fault_at: int | None = None
         self.seconds = 0.0
         self.cut = asyncio.Event()
         self._owners = itertools.count()
@@ -312,6 +316,42 @@ def test_a_death_at_the_commit_of_a_batch(fault: str) -> None:
         assert len(set(stage.keys)) == 4, "an attempt that is repeated has the key that it had"
 
     play(story)
+
+
+@pytest.mark.parametrize("fault", ["before", "after", "lost", "refused"])
+def test_a_fault_at_any_write_changes_nothing(fault: str) -> None:
+    """Of a batch that moves ids into a page, whose seventh message fails twice: each write in turn."""
+    met = 0
+
+    async def story(stage: Stage, at: int) -> None:
+        nonlocal met
+        one, early = stage.environment(), [f"e{number}" for number in range(MOST_HANDLED - 3)]
+        stage.add(*early)
+        await stage.queue.deliver_all(one)
+        stage.broken = {"m6"}
+        stage.add(*TEN)
+        stage.fault, stage.fault_at, stage.writes = fault, at, 0
+        while stage.queue.kept and not (stage.cut.is_set() and fault in {"before", "after"}):
+            invocation = asyncio.ensure_future(stage.queue.deliver(one))
+            cut = asyncio.ensure_future(stage.cut.wait())
+            await asyncio.wait((invocation, cut), return_when=asyncio.FIRST_COMPLETED)
+            if not invocation.done() and fault in {"before", "after"}:
+                await stage.kill(one, invocation)
+            elif not await invocation:
+                await asyncio.sleep(1)
+            cut.cancel()
+            if stage.ran.count("m6") >= 2:
+                stage.broken.clear()
+        met += stage.cut.is_set()
+        stage.broken.clear()
+        await stage.queue.deliver_all(stage.environment())
+        assert await stage.seen() == [*early, *TEN]
+        assert await stage.parked() == []
+        assert len(set(stage.keys)) == len(early) + len(TEN)
+
+    for at in range(1, 8):
+        play(partial(story, at=at))
+    assert met >= 5, "a test whose faults are not met shows nothing"
 
 
 @pytest.mark.parametrize("fault", ["lost", "refused"])
