@@ -15,7 +15,7 @@ from tests.scenarios import scenario
 
 from holdfast.actors.record import REPLY_PREFIX
 from holdfast.actors.turn import commit, replies
-from holdfast.actors.turn.aftermath import Finished, Version
+from holdfast.actors.turn.performed import Finished, Version
 from holdfast.actors.turn.entity import ActorEntity
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import EXISTS, Delete, Put, Update, Write, place

@@ -21,7 +21,7 @@ from holdfast.kernel.runtime import Connect
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.messaging import bus_queue, outbox
 from holdfast.messaging.listing import WaitingPage, list_waiting
-from holdfast.messaging.outbox import Entry, check_id, entry_writes, is_hidden
+from holdfast.messaging.outbox import Entry, check_id, encode_entry, entry_sort, entry_writes, is_hidden
 from holdfast.persist import write_for_caller
 from holdfast.ports import SqlCursor
 from holdfast.replay.loop import running_activation
@@ -96,10 +96,16 @@ class Outbox:
         runtime = self._connect()
         name, data = self._encoded(event, id)
         entry = self.entry(name, data, id, unit)
+        departs = isinstance(unit, Turn) and unit.departs(self.partition)
         if entry.place:
             stamp, sender = entry.place, ids.fingerprint(entry.group.encode())
+        elif departs:
+            stamp, sender = unit.next_stamp(), ids.fingerprint(unit.partition.encode())
         else:
             stamp, sender = runtime.sender.next_stamp(), runtime.sender.name
+        if departs:
+            unit.depart(self.partition, entry_sort(stamp, sender), encode_entry(entry))
+            return
         unit.add(self.partition, *entry_writes(self.partition, stamp, sender, entry, runtime.clock.now_ms()))
 
     async def put(self, entry: Entry) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from holdfast.actors import record
 from holdfast.actors.record import Call, describe_partition, encode
 from holdfast.bounded import Bounded
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import InvalidState, MailboxFull, Refused, StoreUnavailable
-from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, StatusIn, Update, Write
+from holdfast.items import ABSENT, EXISTS, HEAD, Condition, Delete, Item, Put, StatusIn, Update, Write
 from holdfast.kernel.unit import Unit
 from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller
@@ -50,6 +52,9 @@ async def post_with(unit: Unit, kind: Kind, partition: str, call: Call, runtime:
     unit.refuse_elsewhere(runtime.home, describe_partition(partition))
     await _refuse_if_full(kind, partition, runtime)
     sort = unit.next_sort(runtime.sender)
+    if unit.departs(partition):
+        unit.depart(partition, sort, encode(replace(call, numbered=True)))
+        return sort
     put = Put(Item(partition, sort, body=encode(call)), ABSENT)
     head = await runtime.home.store.get(partition)
     unit.add(partition, put, make_due(partition, head, runtime))
@@ -84,10 +89,10 @@ def wake_actor(partition: str, runtime: Runtime) -> None:
     wake(partition, runtime.home, runtime.host)
 
 
-async def withdraw(partition: str, sort: str, runtime: Runtime) -> bool:
+async def withdraw(partition: str, sort: str, runtime: Runtime, when: Condition = EXISTS) -> bool:
     """Take a message back; false if it was applied, or is being applied."""
     try:
-        await write_for_caller(runtime.home.store, Delete(partition, sort, EXISTS), ours=lambda _there: False)
+        await write_for_caller(runtime.home.store, Delete(partition, sort, when), ours=lambda _there: False)
     except Refused:
         return False
     return True
