@@ -65,6 +65,10 @@ class Departures:
         """The writes that delete the entries whose delivery is confirmed, at most a number of them."""
         return [Delete(self._partition, place) for place in list(self._delivered)[:most]]
 
+    def waits_for(self, to: str) -> bool:
+        """Whether there are entries for this receiver whose delivery is not confirmed."""
+        return to in self._waiting
+
     def remains_without(self, deletes: Collection[Write]) -> bool:
         """Whether entries remain in the store when these are deleted."""
         return self.under_way or len(self._delivered) > len(deletes)
@@ -85,10 +89,10 @@ class Departures:
                 work = self._deliver_all(to, runtime, ended)
                 self._tasks[to] = asyncio.get_running_loop().create_task(work)
 
-    async def settled(self) -> None:
-        """Wait until all have been delivered."""
-        while self._tasks:
-            await asyncio.wait(self._tasks.values())
+    async def settled(self, to: str | None = None) -> None:
+        """Wait until all have been delivered, or all those for one receiver."""
+        while tasks := [task for each, task in self._tasks.items() if to in (None, each)]:
+            await asyncio.wait(tasks)
 
     def forget(self) -> None:
         """The store has the truth: another owner, or a later turn, delivers what is there."""

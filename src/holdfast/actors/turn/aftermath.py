@@ -32,7 +32,7 @@ from holdfast.actors.turn.performed import Finished, Performed, Version, marked
 from holdfast.actors.turn.replies import RESEND_WINDOW_MS, Place, let_go, replied
 from holdfast.errors import CallFailed
 from holdfast.failure import describe
-from holdfast.items import EXISTS, Delete, Item, Put, Update, Write, parts_of
+from holdfast.items import EXISTS, Delete, Item, Put, StatusIn, Update, Write, parts_of
 
 if TYPE_CHECKING:
     from holdfast.actors.kind import Instance, Kind
@@ -247,8 +247,11 @@ class Aftermath(Struct, frozen=True):
         return [self._carried(version, tuple(part)) for part in let_go(called, until, self.runtime.home)]
 
     def _receipt(self) -> tuple[Write, ...]:
-        """Take the message out of the inbox, if it is one."""
-        return () if self.delivery.sort is None else (Delete(self.partition, self.delivery.sort, EXISTS),)
+        """Take the message out of the inbox, if it is one. One that was taken back may have been delivered again."""
+        if self.delivery.sort is None:
+            return ()
+        when = StatusIn((TAKEN,)) if self.delivery.taken else EXISTS
+        return (Delete(self.partition, self.delivery.sort, when),)
 
     def _taken_out(self, version: Version) -> Finished:
         """What is to be committed for a message that is only taken out of the inbox."""
@@ -319,7 +322,7 @@ class Aftermath(Struct, frozen=True):
         """Note a message that waits for its time, and keep it until then."""
         call, sort = self.delivery.call, self.delivery.place
         record, moved = noted(self.before.record, self.partition, sort)
-        version = Version(record, self.before.state, self.before.deleted)
+        version = Version(record, self.before.state, self.before.deleted).without_failure(sort)
         taken = Update(partition=self.partition, sort=sort, when=EXISTS, status=TAKEN)
         later = Delivery(call, sort=sort, taken=True)
         return Performed(version, (self._carried(version, (taken, *moved)),), self.instance, later=later)

@@ -31,7 +31,7 @@ from holdfast.backoff import Pauses
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced, is_leased
 from holdfast.errors import Refused, StoreUnavailable
-from holdfast.items import HEAD, AllOf, Item, OwnerIs, Put, RevisionIs, Update, one_per_place, place
+from holdfast.items import HEAD, AllOf, Delete, Item, OwnerIs, Put, RevisionIs, Update, one_per_place, place
 from holdfast.kernel.entity import Owned
 from holdfast.kernel.ownership import check, ours
 from holdfast.kernel.wake import notify
@@ -338,8 +338,7 @@ def _release(batch: Sequence[Finished], actor: ActorEntity, runtime: Runtime, ho
     answered = False
     for each in batch:
         actor.uncommitted.is_durable(each)
-        if each.delivery.sort is not None:
-            actor.queue.known.discard(each.delivery.sort)
+        actor.queue.known.difference_update(write.sort for write in each.writes if isinstance(write, Delete))
         each.delivery.resolve(each.outcome)
         if each.handled is not None:
             tell(each.handled, runtime)

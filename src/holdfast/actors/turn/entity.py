@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 
 from msgspec import Struct
 
-from holdfast.actors.mailbox.departures import Departures
+from holdfast.actors.mailbox.departures import Departures, is_departure
 from holdfast.actors.mailbox.queue import Answer, Delivery, Outcome, Queue
-from holdfast.actors.record import Call, Reply, decode_call, key_of
+from holdfast.actors.record import Call, Reply, decode_call, decode_departure, key_of
 from holdfast.actors.turn.aftermath import Deletion
 from holdfast.actors.turn.performed import Finished, Performed, Version
 from holdfast.coordination.inbox import INBOX_PREFIX
@@ -190,6 +190,14 @@ class ActorEntity(Entity):
     def depart(self, entries: Iterable[Item], runtime: Runtime) -> None:
         """Deliver what it has sent, now that it is durable; its turn is woken when a receiver has all."""
         self.departures.begin(entries, runtime, self._departed)
+
+    def sends_to(self, partition: str) -> bool:
+        """Whether something that it has sent there, and that is durable or will be, is not delivered."""
+        finished = (write for each in self.uncommitted.finished for write in each.writes)
+        sent = (write for write in finished if is_departure(self.partition, write))
+        return self.departures.waits_for(partition) or any(
+            decode_departure(each.item.body).to == partition for each in sent
+        )
 
     def _departed(self, error: Exception | None) -> None:
         self.broken = error or self.broken
