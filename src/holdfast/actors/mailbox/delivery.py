@@ -1,6 +1,6 @@
 """Delivery: messages and events are put into their receiver, which is made due by the same write (G1, G6).
 
-Whoever delivers may have done so before, and have heard no answer, or have died. A message that is still there is
+A process that delivers may have done so before without an answer, or take over from one that died. A message that is still there is
 refused by its place. One that was applied and removed since is recognised by the receiver.
 """
 
