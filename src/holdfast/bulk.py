@@ -10,12 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.client import Selection, StatusPage, list_executions
-from holdfast.errors import InvalidInput, StoreError
+from holdfast.errors import InvalidInput, InvalidState, StoreError
 from holdfast.kernel.runtime import Connect
-from holdfast.keys import check_reason
+from holdfast.keys import check_id, check_reason, check_signal_name
 from holdfast.paging import Pages
 from holdfast.workflows.handle import Handle
-from holdfast.workflows.record import ENDED, OPEN
+from holdfast.workflows.record import BLOCKED, CLAIMABLE, ENDED, OPEN, PAUSED, STATUSES
 from holdfast.workflows.retry_execution import RETRYABLE
 from holdfast.workflows.status import Status
 
@@ -35,6 +35,45 @@ class Verb(Struct, frozen=True):
 def retrying() -> Verb:
     """Go on with those that ended badly."""
     return Verb("retried", RETRYABLE, lambda handle: handle.retry())
+
+
+def retrying_now() -> Verb:
+    """Let steps that wait for their next attempts make them now."""
+    return Verb("tried now", CLAIMABLE, lambda handle: handle.retry_now())
+
+
+def pausing() -> Verb:
+    """Let those that have not ended start nothing new."""
+    return Verb("paused", CLAIMABLE, lambda handle: handle.pause())
+
+
+def resuming() -> Verb:
+    """Let those go on that are paused, or were parked because their processes died."""
+    return Verb("resumed", (PAUSED, BLOCKED), lambda handle: handle.resume())
+
+
+def moving() -> Verb:
+    """Pin those whose own code is gone to the code of this app."""
+    return Verb("moved", (BLOCKED,), lambda handle: handle.move())
+
+
+def signalling(name: str, value: Any, id: str) -> Verb:
+    """Send a signal to those that have not ended: each takes one with this id once."""
+    check_signal_name(name)
+    check_id("a signal's id", id)
+    return Verb("signalled", OPEN, lambda handle: handle.signal(name, value, id=id))
+
+
+def forking(suffix: str, before: str | None = None) -> Verb:
+    """Fork each under its own id with a suffix. What was forked so is not forked again by a repeat: its id ends so."""
+    check_id("the suffix of forks", suffix)
+
+    async def fork(handle: Handle[Any]) -> None:
+        if handle.id.endswith(suffix):
+            raise InvalidState(f"its id ends with {suffix!r}, as the ids of these forks do")
+        await handle.fork(handle.id + suffix, before=before)
+
+    return Verb("forked", STATUSES, fork)
 
 
 def cancelling(reason: str = "") -> Verb:
@@ -115,6 +154,33 @@ class Chosen:
     def retry(self, *, after: str | None = None) -> AsyncIterator[ChangedPage]:
         """Go on with those that ended badly, as ``Handle.retry`` does."""
         return self.change(retrying(), after=after)
+
+    def retry_now(self, *, after: str | None = None) -> AsyncIterator[ChangedPage]:
+        """Let steps make their next attempts now, as ``Handle.retry_now`` does."""
+        return self.change(retrying_now(), after=after)
+
+    def pause(self, *, after: str | None = None) -> AsyncIterator[ChangedPage]:
+        """Let those that have not ended start nothing new, as ``Handle.pause`` does."""
+        return self.change(pausing(), after=after)
+
+    def resume(self, *, after: str | None = None) -> AsyncIterator[ChangedPage]:
+        """Let paused and parked ones go on, as ``Handle.resume`` does."""
+        return self.change(resuming(), after=after)
+
+    def move(self, *, after: str | None = None) -> AsyncIterator[ChangedPage]:
+        """Pin blocked ones to the code of this app, as ``Handle.move`` does."""
+        return self.change(moving(), after=after)
+
+    def signal(self, name: str, value: Any = None, *, id: str, after: str | None = None) -> AsyncIterator[ChangedPage]:
+        """Send a signal to those that have not ended, as ``Handle.signal`` does: each takes one with this id once."""
+        return self.change(signalling(name, value, id), after=after)
+
+    def fork(self, suffix: str, *, before: str | None = None, after: str | None = None) -> AsyncIterator[ChangedPage]:
+        """Fork each as ``Handle.fork`` does, under its own id with a suffix.
+
+        One that has its fork already is reported, and so is one whose id ends with the suffix: a repeat makes no more.
+        """
+        return self.change(forking(suffix, before), after=after)
 
     def cancel(self, reason: str = "", *, after: str | None = None) -> AsyncIterator[ChangedPage]:
         """Ask those that have not ended to stop, as ``Handle.cancel`` does."""

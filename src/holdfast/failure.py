@@ -262,14 +262,14 @@ def in_one_line(record: ErrorRecord) -> str:
     return f"{record.type.rpartition('.')[2]}: {record.message}"
 
 
-def without_values(record: ErrorRecord) -> ErrorRecord:
-    """The error without what may hold values of users: its types and the places in the code are left."""
+def without_values(record: ErrorRecord, why: str = "values are sealed here") -> ErrorRecord:
+    """The error without what may hold values of users: its types and the places in the code are left, and ``why``."""
     return ErrorRecord(
         type=record.type,
-        message="(not shown: values are sealed here)",
+        message=f"(not shown: {why})",
         traceback=record.traceback,
-        cause=None if record.cause is None else without_values(record.cause),
-        parts=tuple(map(without_values, record.parts)),
+        cause=None if record.cause is None else without_values(record.cause, why),
+        parts=tuple(without_values(each, why) for each in record.parts),
     )
 
 

@@ -250,6 +250,25 @@ class Invoker(Protocol):
         ...
 
 
+class Postponed(Struct, frozen=True):
+    """A message that was received from a queue, is not done, and is to be delivered again after ``seconds``."""
+
+    queue: str
+    receipt: str
+    seconds: float
+
+
+class Redelivery(Protocol):
+    """The queues from which a function is handed messages."""
+
+    async def postpone(self, messages: Sequence[Postponed], /) -> str:
+        """Have messages delivered again at their time, not when their queue would do so by itself.
+
+        A hint: what cannot be done is told as text, and empty text means that all of it was done.
+        """
+        ...
+
+
 class Used(Struct, frozen=True):
     """The usage of a store by a process so far, in billed units: 1 KB written, 4 KB read."""
 
@@ -313,6 +332,24 @@ class EventBus(Protocol):
         ...
 
 
+class Reached(Struct, frozen=True):
+    """What a service of a home answered. ``lack`` is what is wrong with it, if anything; ``told`` then says what that
+    leads to.
+    """
+
+    service: str
+    told: str
+    lack: str | None = None
+
+
+class Services(Protocol):
+    """An optional port of homes that use several services: whether each of them can be reached."""
+
+    async def check(self) -> Sequence[Reached]:
+        """Ask each service once. Errors are answers."""
+        ...
+
+
 SALT_PARTITION: Final = "home#"
 SALT_SORT: Final = "salt"
 """The item whose status is the salt, if the store has no better place for it."""
@@ -324,7 +361,8 @@ class Home(Struct, frozen=True):
     With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items. If the store
     ``packs`` bodies, their packed size counts. ``bounds`` are the limits of one call of the store, if they are lower
     than any caller would need. ``writes_are_paid``: work that can wait shares a write. ``reads_are_paid``: waiting
-    callers poll seldom. ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the
+    callers poll seldom. ``pages_tear``: a page of a query is no snapshot, and may show a part of a commit.
+    ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the
     home was created, and is unique; empty: read it when it is needed. ``token`` returns what a caller on this machine
     must send to the home's API, which only its owner can read. ``sealed``: bodies are stored sealed,
     so no other place, such as a log, may hold their values.
@@ -345,8 +383,11 @@ class Home(Struct, frozen=True):
     invoker: Invoker | None = None
     metered: Metered | None = None
     versions: Versions | None = None
+    redelivery: Redelivery | None = None
+    services: Services | None = None
     writes_are_paid: bool = False
     reads_are_paid: bool = False
+    pages_tear: bool = False
     hears_peers: bool = True
     bounds: Bounds | None = None
     bus: EventBus | None = None

@@ -34,6 +34,7 @@ needed |
 | ``replayed`` | handler | a repeat of an idempotent call was answered from its record |
 | ``http_answered`` | route, status, caller, target | an HTTP request was answered; ``target`` is its object |
 | ``ring_failed`` | count, error | ``count`` wake-ups could not be sent: the sweep finds their work |
+| ``postpone_failed`` | count, error | ``count`` messages of a queue come again later than they were to |
 | ``execution_parked`` | partition, reason | too many processes died of this execution: it waits to be resumed |
 | ``swept`` | due, oldest_seconds, blocked | a complete sweep has ended, parked entities included: see
 ``holdfast.metrics`` |
@@ -89,6 +90,7 @@ LOGGED: Final = {
     "store_awaited": logging.WARNING,
     "store_unusable": logging.ERROR,
     "ring_failed": logging.WARNING,
+    "postpone_failed": logging.WARNING,
     "turn_failed": logging.ERROR,
     "beat_failed": logging.ERROR,
 }

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from msgspec import Raw
 
-from holdfast.actors.mailbox.marks import MARK_PREFIX, MOST_MARKS, is_repeat, noted
+from holdfast.actors.mailbox.marks import MARK_PREFIX, MOST_MARKS, is_repeat, with_mark
 from holdfast.actors.record import ActorRecord, decode_record, encode_record
 from holdfast.backends.memory import open_memory_home
 from holdfast.coordination.inbox import inbox_sort
@@ -30,7 +30,7 @@ class Receiver:
     async def take_in(self, sort):
         if await is_repeat(sort, self.record, self.committed, PARTITION, self.store):
             return False
-        self.record, moved = noted(self.record, PARTITION, sort)
+        self.record, moved = with_mark(self.record, PARTITION, sort)
         self.writes += moved
         self.uncommitted.append(sort)
         return True

@@ -90,3 +90,44 @@ def test_somebody_has_to_say_which(shop, worker):
         assert result.exit_code == 2
         assert "Which executions?" in result.output
     assert shop.refusal("bulk", "cancel", "--status", "COMPLETED", "--yes")["code"] == "invalid_input"
+
+
+def test_all_are_paused_signalled_and_resumed(shop, worker):
+    for id in "ab":
+        shop.json("start", "approval", "7", "--id", id)
+    assert shop.json("bulk", "pause", "--workflow", "approval", "--yes")["changed"] == 2
+    assert ids(shop, "--status", "PAUSED") == {"a", "b"}
+    assert shop.invoke("bulk", "signal", "decision", '"yes"', "--all", "--yes").exit_code == 2, "it needs an id"
+    for name, value in (("other", "1"), ("other", "1"), ("decision", '"yes"')):
+        assert shop.json("bulk", "signal", name, value, "--signal-id", name, "--all", "--yes")["changed"] == 2
+    assert shop.json("bulk", "resume", "--all", "--yes")["changed"] == 2
+    for id in "ab":
+        assert shop.json("result", "approval", id)["result"] == "yes: 7"
+        history = [(each["kind"], each["name"]) for each in shop.json("show", "approval", id)["timeline"]]
+        assert history.count(("signal", "other")) <= 1
+
+
+def test_the_callbacks_of_all_are_answered_and_one_that_waits_for_none_is_told(shop, worker):
+    token = worker.start_parcel()
+    shop.json("start", "approval", "7", "--id", "x")
+    told = shop.invoke("bulk", "answer", "callback#0", "--value", '"arrived"', "--all", "--yes")
+    assert told.exit_code == 1
+    assert "1 answered\nnot answered: approval x: " in told.output
+    assert "waits for no callback 'callback#0' now" in told.output
+    assert token not in told.output
+    assert shop.json("result", "parcel", "a")["result"] == "arrived"
+    failed = shop.json("bulk", "answer", "callback#0", "--fail", "lost", "--workflow", "parcel", "--yes")
+    assert failed["changed"] == 0, "it has ended"
+
+
+def test_all_are_forked_and_one_without_the_operation_is_told(failed):
+    failed.json("start", "approval", "7", "--id", "open")
+    fork = ("bulk", "fork", "--before", "charge#0", "--suffix=-2", "--all", "--yes")
+    told = failed.invoke(*fork)
+    assert told.exit_code == 1
+    assert "3 forked" in told.output
+    assert "not forked: approval open: " in told.output
+    assert failed.json("result", "checkout", "1-2")["result"] == {"payment": "pay-visa-100"}
+    assert ids(failed) == {"0", "1", "2", "0-2", "1-2", "2-2", "open"}
+    assert "0 forked" in failed.invoke(*fork).output
+    assert len(ids(failed)) == 7, "a repeat makes no more"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import click
+import msgspec
 import pytest
 from tests.infra.fabrics import ALL
 
 from holdfast.cli.infra import print_template
 from holdfast.infra import EventRule, Fabric, Function, template
-from holdfast.infra.options import local_code, uploaded_code
+from holdfast.infra.function_options import local_code, uploaded_code
 
 
 def printed(shop, *arguments):
@@ -59,12 +60,43 @@ def test_every_option_reaches_the_template(shop):
         "--alarm-topic-arn": "arn:aws:sns:eu-west-1:000000000000:topic",
     }
     rule = ["--event-rule", 'default={"source": ["aws.s3"]}']
-    flags = [*rule, "--own-table", "--no-ordered", "--delete-data", "--env", "A=1", "--env", "B=2=3"]
+    own = {"Effect": "Allow", "Action": "ses:SendEmail", "Resource": "*"}
+    several = {
+        "--policy-arn": ["arn:aws:iam::000000000000:policy/mine"],
+        "--subnet": ["subnet-1", "subnet-2"],
+        "--security-group": ["sg-1"],
+        "--layer": ["arn:aws:lambda:eu-west-1:000000000000:layer:fonts:3"],
+        "--statement": [json.dumps(own)],
+    }
+    repeated = [word for name, values in several.items() for value in values for word in (name, value)]
+    flags = [
+        *rule,
+        *repeated,
+        "--snap-start",
+        "--tracing",
+        "--own-table",
+        "--no-ordered",
+        "--delete-data",
+        "--env",
+        "A=1",
+        "--env",
+        "B=2=3",
+    ]
     words = [str(word) for pair in choices.items() for word in pair]
     found = printed(shop, "--prefix", "shop", "--code", "s3://code/shop.zip", *words, *flags)
     chosen = {name.removeprefix("--").replace("-", "_"): value for name, value in choices.items()}
     of_function = {name: chosen.pop(name) for name in list(chosen) if name in Function.__struct_fields__}
     function = Function(code=uploaded_code("s3://code/shop.zip"), environment={"A": "1", "B": "2=3"}, **of_function)
+    function = msgspec.structs.replace(
+        function,
+        policies=several["--policy-arn"],
+        statements=[own],
+        subnets=several["--subnet"],
+        security_groups=several["--security-group"],
+        layers=several["--layer"],
+        snap_start=True,
+        tracing=True,
+    )
     fabric = Fabric(
         prefix="shop",
         function=function,
@@ -104,6 +136,11 @@ def test_every_choice_that_there_is_has_an_option():
             ("--prefix", "shop", "--code", "s3://code/shop.zip", "--log-days", "31"),
             "log_days must be one of 1, 3, 5, 7, 14, 30,",
         ),
+        (("--prefix", "shop", "--code", "s3://code/shop.zip", "--subnet", "subnet-1"), "subnets and security groups"),
+        (
+            ("--prefix", "shop", "--code", "s3://code/shop.zip", "--snap-start", "--runtime", "python3.11"),
+            "SnapStart needs Python 3.12",
+        ),
     ],
 )
 def test_what_aws_would_refuse_is_refused_here(shop, arguments, complaint):
@@ -124,6 +161,15 @@ def test_an_arn_is_given_as_a_whole(shop, option):
     result = shop.invoke("infra", "template", "--prefix", "shop", option, "mine", app=None)
     assert result.exit_code == 2
     assert "begins with arn:" in result.stderr
+
+
+@pytest.mark.parametrize("wrong", ["ses:SendEmail", "[1]"])
+def test_a_statement_is_json(shop, wrong):
+    result = shop.invoke(
+        "infra", "template", "--prefix", "shop", "--code", "s3://code/a.zip", "--statement", wrong, app=None
+    )
+    assert result.exit_code == 2
+    assert '"Action": "ses:SendEmail"' in result.output
 
 
 def test_an_environment_is_given_in_pairs(shop):

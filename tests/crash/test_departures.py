@@ -70,7 +70,7 @@ def test_no_commit_reaches_another_actor(monkeypatch: pytest.MonkeyPatch) -> Non
 def no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A receiver does not note what it has applied."""
     for module in (performed, aftermath):
-        monkeypatch.setattr(module, "noted", lambda record, *_message: (record, ()))
+        monkeypatch.setattr(module, "with_mark", lambda record, *_message: (record, ()))
 
 
 def the_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:

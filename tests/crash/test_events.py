@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-from datetime import datetime
 from typing import Any
 
 import pytest
 from tests.crash.stage import Stage
 from tests.scenarios import EVENT_SCENARIOS, scenario
+from tests.scenarios.schedules import a_morning
 
-import holdfast as hf
-from holdfast.app import App
 from holdfast.messaging import relay
 from holdfast.messaging.consumers import EventHandler
 from holdfast.testing import (
-    PATIENT,
     FaultsAt,
-    Ledger,
-    ProcessDied,
     Scenario,
-    World,
     crash_at_every_write,
     crash_twice,
     pause_at_every_write,
     run_scenario,
     run_swarm,
-    run_virtual,
 )
-from holdfast.testing.faults import NO_FAULTS, CrashAfter, CrashBefore, LoseAnswer
-from holdfast.testing.world import User, swift
+from holdfast.testing.faults import CrashAfter, CrashBefore, LoseAnswer
 
 FENCED_AT_LEAST = 50
 SWARM_SEEDS = 80
@@ -141,65 +132,16 @@ def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch, plant: Any, nam
 
 # ── Schedules ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-HOUR = 3_600.0
 CRASHES = (CrashBefore(), CrashAfter(), LoseAnswer())
 
 
-def build_schedules(app: App, ledger: Ledger) -> User:
-    class Book(hf.Actor, app=app):
-        hours: list[int] = hf.field(default_factory=list)
-
-        async def enter(self, hour: int) -> None:
-            self.hours.append(hour)
-
-    @app.cron("0 * * * *")
-    async def report(tick: datetime) -> None:
-        ledger.effect(tick.hour, key=hf.current().idempotency_key)
-        await hf.send(Book.at("b").enter, tick.hour)
-
-    @app.cron("30 * * * *")
-    @app.workflow
-    async def close(tick: datetime) -> int:
-        return tick.hour
-
-    async def user() -> tuple[list[int], list[str]]:
-        book = (await app.actor("Book", "b").status()).state["hours"]
-        closed = [f"{each.id} {each.status}" for each in (await app.executions("close")).executions]
-        return book, sorted(closed)
-
-    return user
-
-
-def a_morning(plan: FaultsAt) -> tuple[int, Any, list[str]]:
-    """Three and a half hours, through a crash or not: the writes of the first process, what came of it, complaints."""
-
-    async def main() -> tuple[int, Any, list[str]]:
-        world = World(build_schedules, limits=swift(PATIENT))
-        seconds = 3.5 * HOUR + 60
-        while True:
-            try:
-                process = await world.boot(plan if not world.processes else NO_FAULTS)
-                await process.call(lambda: asyncio.sleep(seconds - world.loop.time()))
-                answer = await process.call(process.user)
-                await process.stop()
-                break
-            except ProcessDied:
-                continue
-        once = len(set(world.ledger.accepted)) == len(world.ledger.accepted.values()) == 3
-        complaints = [*world.violations(), *([] if once else [f"ticks were {world.ledger.accepted}"])]
-        writes = world.processes[0].wire.writes
-        await world.close()
-        return writes, answer, complaints
-
-    return run_virtual(main)
-
-
 def test_a_crash_at_any_write_of_schedules_loses_and_doubles_no_tick() -> None:
-    writes, expected, complaints = a_morning(NO_FAULTS)
+    undisturbed = a_morning()
     closed = [f"close@2026-01-01T0{hour}:30:00+00:00 COMPLETED" for hour in range(4)]
-    assert (expected, complaints) == (([1, 2, 3], closed), [])
-    for number in range(1, writes + 1):
+    assert (undisturbed.answer, undisturbed.complaints) == (([1, 2, 3], closed), [])
+    for number in range(1, undisturbed.writes + 1):
         for fault in CRASHES:
-            _, answer, complaints = a_morning(FaultsAt({number: fault}))
-            assert (answer, complaints) == (expected, []), f"{fault} {number}"
-    print(f"schedules: {len(CRASHES) * writes} points")
+            morning = a_morning(FaultsAt({number: fault}))
+            assert (morning.answer, morning.complaints) == (undisturbed.answer, []), f"{fault} {number}"
+            assert morning.faults.counts.total() == 1
+    print(f"schedules: {len(CRASHES) * undisturbed.writes} points")

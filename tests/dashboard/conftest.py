@@ -176,11 +176,12 @@ class Person:
         ]
         return await self.post(chosen.attributes["action"], [*filled, *extra, ("action", action)])
 
-    async def confirm(self, page: Answer) -> Answer:
-        """Say yes on the page that asks."""
+    async def confirm(self, page: Answer, **fields: str) -> Answer:
+        """Say yes on the page that asks, with what it asks for."""
         form = next(each for each in page.page.all("form") if each.all("button", name="sure"))
         filled = [(each.attributes["name"], each.attributes["value"]) for each in form.all("input", type="hidden")]
-        return await self.post(urljoin(ORIGIN, form.attributes["action"]), [*filled, ("sure", "yes")])
+        typed = {"sure": "yes"} | fields
+        return await self.post(urljoin(ORIGIN, form.attributes["action"]), [*filled, *typed.items()])
 
 
 def tokens() -> hf.BearerTokens:

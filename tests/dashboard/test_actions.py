@@ -76,7 +76,7 @@ async def test_a_form_that_is_sent_twice_is_one_request(shop, person):
         for fields in (
             {"action": "signal", "name": "other", "value": "1"},
             {"action": "cancel", "reason": "because", "sure": "yes"},
-            {"action": "fork"},
+            {"action": "fork", "before": ""},
         ):
             for _ in range(2):
                 await person.post("/dashboard/act", form | fields)
@@ -145,7 +145,7 @@ async def test_a_failed_execution_is_retried_and_forked_before_an_operation(shop
         assert forked.header("location") == at("checkout", "d")
         page = await person.follow(forked)
         assert page.main.all("h1")[0].text == "d"
-        long = await person.act(await person.get(at("checkout", "c")), "fork", new_id="x" * 600)
+        long = await person.act(await person.get(at("checkout", "c")), "fork", before="", new_id="x" * 600)
         assert long.status == 400
 
 
@@ -237,10 +237,10 @@ async def test_a_form_that_is_sent_at_once_by_two_clicks_makes_one_fork_and_lead
         await person.log_in()
         await shop.registry.workflow("approval").start(5, id="a")
         page = await person.get(at("approval", "a"))
-        told = await asyncio.gather(*(person.act(page, "fork") for _ in range(5)))
+        told = await asyncio.gather(*(person.act(page, "fork", before="") for _ in range(5)))
         assert {each.status for each in told} == {303}
         assert len({each.header("location") for each in told}) == 1
-        taken = await person.act(page, "fork", new_id="a")
+        taken = await person.act(page, "fork", before="", new_id="a")
         assert taken.status == 409, "an id that was chosen is another's"
 
 

@@ -103,6 +103,12 @@ async def test_no_secret_is_on_any_page_or_in_any_log_metric_or_trace(tmp_path, 
             pages += [
                 each for each in dict.fromkeys(links) if each not in told and each not in pages and each[0] == "/"
             ]
+        listed = await person.get("/dashboard/executions")
+        on = [json.dumps(each) for each in (["parcel", "p"], ["failing", "f"])]
+        for action, field in (("signal", "name"), ("fork", "before"), ("callback answer", "operation")):
+            told[f"{action} asks"] = (await person.act(listed, action, on=on)).text
+            told[f"{action} tells"] = (await person.act(listed, action, on=on, value="{", **{field: "none#0"})).text
+        assert "callback#0" in told["callback answer asks"] and "0 of 2 done" in told["callback answer tells"]
         bearer = {"authorization": f"Bearer {TOKENS['ann']}"}
         for path in ("workflows/parcel/p/show?payloads=yes", "workflows/failing/f/show", "workflows", "metrics"):
             answer = await person.get(f"/v1/{path}", **bearer)

@@ -99,6 +99,18 @@ async def test_a_script_in_every_name_is_text(tmp_path):
                 told = await person.post("/dashboard/act", form | {"action": action, "on": on_text, "sure": sure})
                 if told.status != 303:
                     check(told.text, told.page, action)
+        both = form | {"on": [hf_json(["failing", EVIL]), hf_json(["waiting", f"w{EVIL}"])]}
+        for action, field in (("signal", "name"), ("fork", "before"), ("callback answer", "operation")):
+            for said in (
+                {},
+                {field: EVIL},
+                {field: f"go {EVIL}", "sure": "fields"},
+                {field: f"none {EVIL}", "value": "{"},
+            ):
+                told = await person.post("/dashboard/act", both | {"action": action} | said)
+                assert told.status == 200, told.text
+                assert "&lt;script&gt;alert" in told.text
+                check(told.text, told.page, action)
         for query in ("status", "workflow", "id", "tag", "since", "after", "nothing", "parent"):
             told = await person.get(f"/dashboard/executions?{query}=%3Cscript%3Ealert(1)%3C/script%3E=1")
             check(told.text, told.page, query)

@@ -260,8 +260,11 @@ async def test_a_tenant_sees_and_changes_its_own_alone(shop):
         assert "1 of 2 done" in answer.text
         assert (await workflow.handle("other/1").status()).status != "PAUSED"
         assert (await workflow.handle("acme/1").status()).status == "PAUSED"
-        fields = {"csrf": csrf, "action": "fork", "on": '["approval", "acme/1"]', "new_id": "other/2"}
+        fields = {"csrf": csrf, "action": "fork", "on": '["approval", "acme/1"]', "before": "", "new_id": "other/2"}
         assert (await person.post("/dashboard/act", fields)).status == 403
+        for action in ("signal", "fork", "callback answer"):
+            fields = {"csrf": csrf, "action": action, "on": '["approval", "other/1"]'}
+            assert (await person.post("/dashboard/act", fields)).status == 403, "names of another's are not offered"
         assert TENANTS["acme"] == "acme/"
 
 

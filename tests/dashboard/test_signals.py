@@ -230,3 +230,39 @@ def test_a_field_and_its_value(type, typed, value):
 def test_a_type_without_a_schema_has_no_field():
     assert field_of(Any) is None
     assert field_of(complex) is None
+
+
+async def test_a_selection_gets_one_signal_by_fields_and_one_that_it_does_not_fit_is_told(tmp_path):
+    app = make_app(f"sqlite:///{tmp_path}/shop.db")
+    numbers = app.workflow(name="numbers")(takes_a_number)
+    async with app.worker():
+        person = Person(app, authenticate=tokens())
+        await person.log_in()
+        for id in ("a", "b", "c"):
+            await (numbers if id == "c" else app.registry.workflow("approval")).start(id=id)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not all(each.waits for each in (await app.executions()).executions):
+                await asyncio.sleep(0.01)
+        on = [json.dumps(each) for each in (["approval", "a"], ["approval", "b"], ["numbers", "c"])]
+        asked = await person.act(await person.get("/dashboard/executions"), "signal", on=on)
+        assert asked.main.all("input", name="name")[0].attributes["value"] == "decision"
+        page = await person.confirm(asked, name="decision", sure="fields")
+        assert inputs(page)["v.by"] == ("text", "")
+        assert [each.attributes["value"] for each in page.main.all("input", name="on")] == [
+            each.replace(", ", ",") for each in on
+        ]
+        again = await person.act(page, "signal", **{"v.by": "ann", "v.count": "many"})
+        assert again.status == 400
+        assert inputs(again)["v.by"] == ("text", "ann"), "what was typed stays"
+        assert len(again.main.all("input", name="on")) == 3
+        assert [len((await app.handle("approval", id).status()).waits) for id in "ab"] == [1, 1], "nothing was sent"
+        told = await person.act(again, "signal", **{"v.approved": "yes", "v.by": "ann", "v.count": "2"})
+        assert "2 of 3 done" in told.text
+        assert "numbers c" in told.text
+        for id in "ab":
+            assert "by='ann', count=2" in await app.handle("approval", id).result()
+        assert (await app.handle("numbers", "c").status()).waits
+
+
+async def takes_a_number() -> int:
+    return await hf.signal("decision", int)

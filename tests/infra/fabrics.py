@@ -8,6 +8,9 @@ from holdfast.infra import EventRule, Existing, Fabric, Function, LocalCode, Upl
 
 KEY = "arn:aws:kms:eu-west-1:000000000000:key/11111111-2222-3333-4444-555555555555"
 TOPIC = "arn:aws:sns:eu-west-1:000000000000:alarms"
+OWN_POLICY = "arn:aws:iam::000000000000:policy/mine"
+LAYER = "arn:aws:lambda:eu-west-1:000000000000:layer:fonts:3"
+SES = {"Sid": "Letters", "Effect": "Allow", "Action": "ses:SendEmail", "Resource": "*"}
 ALIAS = "arn:aws:lambda:eu-west-1:000000000000:function:mine:live"
 
 CODE = UploadedCode("code-bucket", "shop-1.zip", "digest")
@@ -25,6 +28,13 @@ OTHERWISE = Fabric(
         memory_mb=1769,
         timeout_seconds=900,
         environment={"BANK": "https://bank.example"},
+        policies=[OWN_POLICY],
+        statements=[SES],
+        subnets=["subnet-0123456789abcdef0", "subnet-1123456789abcdef0"],
+        security_groups=["sg-0123456789abcdef0"],
+        layers=[LAYER],
+        snap_start=True,
+        tracing=True,
         reserved_concurrency=10,
         log_days=7,
         url="public",

@@ -9,13 +9,28 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.infra.fabrics import ALL, DATA_ONLY, KEY, OTHERWISE, PLAIN, TOPIC, WITHOUT_ORDER, of_type, resources
+from tests.infra.fabrics import (
+    ALL,
+    DATA_ONLY,
+    KEY,
+    LAYER,
+    OTHERWISE,
+    OWN_POLICY,
+    PLAIN,
+    SES,
+    TOPIC,
+    WITHOUT_ORDER,
+    of_type,
+    resources,
+)
 
 from holdfast.actors.record import partition_of as actor_partition_of
 from holdfast.backends.aws import parse_address
 from holdfast.backends.aws.table import TTL_ATTRIBUTE, table_definition
+from holdfast.cli.infra import as_text
 from holdfast.errors import ConfigurationError
 from holdfast.infra import EventRule, Fabric, Function, UploadedCode, local_code, template, uploaded_code
+from holdfast.infra.function_role import NETWORK, TRACE
 from holdfast.infra.permissions import BROAD
 from holdfast.telemetry import Telemetry
 from holdfast.workflows.record import partition_of
@@ -84,7 +99,10 @@ def test_nobody_may_everything_but_where_it_says_why(fabric):
     assert len(found) >= 15
     broad = {name for name, statement in found if is_broad(statement)}
     assert broad <= BROAD.keys()
-    assert all(statement["Effect"] == "Deny" for name, statement in found if name in BROAD and is_broad(statement))
+    for name, statement in found:
+        if is_broad(statement) and statement["Effect"] == "Allow" and statement != SES:
+            assert name == "FunctionRole"
+            assert statement["Action"] in (list(NETWORK), list(TRACE)), "only what knows no resource"
     assert all(reason for reason in BROAD.values())
 
 
@@ -103,7 +121,8 @@ def test_what_is_allowed_is_of_this_home(fabric):
     for name, statement in statements(fabric):
         for each in as_list(statement.get("Resource", [])):
             text = text_of(each)
-            assert own in text or bucket in text or text == KEY or text.startswith("<"), (name, text)
+            known = own in text or bucket in text or text == KEY or text.startswith("<")
+            assert known or (is_broad(statement) and name in BROAD), (name, text)
 
 
 def test_stars_stand_only_where_names_are_made_later():
@@ -145,8 +164,20 @@ def test_tenants_that_would_match_more_than_they_say(tenant):
 
 def test_each_policy_is_no_larger_than_its_task():
     worker, client, reader = (actions(PLAIN, f"{who}Policy") for who in ("Worker", "Client", "Reader"))
-    assert reader - {"sqs:GetQueueUrl"} < worker
+    assert reader - {"scheduler:GetScheduleGroup"} < worker
     assert client < worker
+    assert actions(PLAIN, "CallerPolicy") < client
+    assert actions(PLAIN, "IdempotencyPolicy") == {
+        "dynamodb:GetItem",
+        "dynamodb:PutItem",
+        "dynamodb:UpdateItem",
+        "s3:GetObject",
+        "s3:ListBucket",
+        "s3:PutObject",
+    }
+    assert {f"{who}Policy" for who in ("Worker", "Client", "Caller", "Idempotency", "Reader")} < template(PLAIN)[
+        "Outputs"
+    ].keys()
     assert worker - client == {
         "events:DescribeEventBus",
         "events:PutEvents",
@@ -179,7 +210,7 @@ def test_only_the_worker_is_given_to_the_function():
 
 def test_a_role_is_passed_to_the_scheduler_alone():
     passing = [statement for _, statement in statements(PLAIN) if "iam:PassRole" in as_list(statement["Action"])]
-    assert len(passing) == 2
+    assert len(passing) == 3
     for statement in passing:
         assert statement["Resource"] == [{"Fn::GetAtt": ["SchedulerRole", "Arn"]}]
         assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
@@ -211,7 +242,14 @@ def test_the_scheduler_rings_and_does_nothing_else():
 
 @each_fabric
 def test_a_key_is_used_by_all_who_need_it(fabric):
-    for name in ("WorkerPolicy", "ClientPolicy", "ReaderPolicy", "SchedulerRole"):
+    for name in (
+        "WorkerPolicy",
+        "ClientPolicy",
+        "CallerPolicy",
+        "IdempotencyPolicy",
+        "ReaderPolicy",
+        "SchedulerRole",
+    ):
         found = [
             statement for where, statement in statements(fabric) if where == name and statement.get("Sid") == "Key"
         ]
@@ -234,8 +272,8 @@ def test_the_table_is_the_one_that_the_code_makes():
 @each_fabric
 def test_everything_is_encrypted(fabric):
     for table in of_type(fabric, "AWS::DynamoDB::Table").values():
-        assert table["SSESpecification"]["SSEEnabled"] is True
-        assert table["SSESpecification"].get("KMSMasterKeyId") == fabric.key_arn
+        own = {"SSEEnabled": True, "SSEType": "KMS", "KMSMasterKeyId": fabric.key_arn}
+        assert table.get("SSESpecification") == (own if fabric.key_arn else None), "else by a key that AWS owns"
     for name, queue in of_type(fabric, "AWS::SQS::Queue").items():
         assert queue.get("KmsMasterKeyId") == fabric.key_arn
         assert queue.get("SqsManagedSseEnabled") is (None if fabric.key_arn else True), name
@@ -243,7 +281,7 @@ def test_everything_is_encrypted(fabric):
         (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
         assert rule["ServerSideEncryptionByDefault"].get("KMSMasterKeyID") == fabric.key_arn
         assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
-    refusing = {name for name, statement in statements(fabric) if statement["Effect"] == "Deny"}
+    refusing = {name for name, each in statements(fabric) if each.get("Sid") == "RefuseWhatIsNotEncryptedOnItsWay"}
     kinds = ("AWS::SQS::Queue", "AWS::S3::Bucket")
     assert refusing == {f"{name}Policy" for kind in kinds for name in of_type(fabric, kind)}
 
@@ -399,6 +437,47 @@ def test_an_ordered_queue_has_neither_window_nor_large_batches():
     assert "MaximumBatchingWindowInSeconds" not in sources["OrderedSource"]
 
 
+def test_the_role_has_what_the_steps_need_and_the_function_its_surroundings():
+    role = of_type(OTHERWISE, "AWS::IAM::Role")["FunctionRole"]
+    assert role["ManagedPolicyArns"] == [{"Ref": "WorkerPolicy"}, OWN_POLICY]
+    assert [each["PolicyDocument"]["Statement"] for each in role["Policies"] if each["PolicyName"] == "own"] == [[SES]]
+    (function,) = of_type(OTHERWISE, "AWS::Lambda::Function").values()
+    assert function["VpcConfig"] == {
+        "SubnetIds": ["subnet-0123456789abcdef0", "subnet-1123456789abcdef0"],
+        "SecurityGroupIds": ["sg-0123456789abcdef0"],
+    }
+    assert function["Layers"] == [LAYER]
+    assert function["SnapStart"] == {"ApplyOn": "PublishedVersions"}
+    assert function["TracingConfig"] == {"Mode": "Active"}
+    (plain,) = of_type(PLAIN, "AWS::Lambda::Function").values()
+    assert not plain.keys() & {"VpcConfig", "Layers", "SnapStart", "TracingConfig"}
+    assert len(of_type(PLAIN, "AWS::IAM::Role")["FunctionRole"]["Policies"]) == 1
+
+
+def test_lambda_makes_the_network_interfaces_and_the_code_of_the_function_may_not():
+    found = {each["Sid"]: each for name, each in statements(OTHERWISE) if name == "FunctionRole" and "Sid" in each}
+    assert (found["Network"]["Effect"], found["NotByTheCode"]["Effect"]) == ("Allow", "Deny")
+    assert found["Network"]["Action"] == found["NotByTheCode"]["Action"]
+    (whose,) = found["NotByTheCode"]["Condition"]["ArnEquals"]["lambda:SourceFunctionArn"]
+    assert text_of(whose).endswith(":function:a-prefix-20-long-yes-holdfast")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"subnets": ["subnet-1"]}, "give both, or neither"),
+        ({"security_groups": ["sg-1"]}, "give both, or neither"),
+        ({"snap_start": True, "runtime": "python3.11"}, "needs Python 3.12"),
+        ({"layers": [LAYER] * 6}, "at most 5 layers"),
+        ({"policies": [OWN_POLICY] * 10}, "at most 9 policies"),
+        ({"statements": [{"Effect": "Allow", "NotAction": "iam:*"}]}, "lacks Action, Resource"),
+    ],
+)
+def test_options_of_the_function_that_aws_would_refuse(wrong, complaint):
+    with pytest.raises(ConfigurationError, match=complaint):
+        replaced(PLAIN, **wrong)
+
+
 def version_of(fabric: Fabric) -> str:
     (name,) = of_type(fabric, "AWS::Lambda::Version")
     (alias,) = of_type(fabric, "AWS::Lambda::Alias").values()
@@ -417,6 +496,10 @@ def test_new_code_or_options_of_the_function_publish_a_new_version():
         {"environment": {"A": "1"}},
         {"handler": "other.handler"},
         {"architecture": "x86_64"},
+        {"layers": [LAYER]},
+        {"snap_start": True},
+        {"tracing": True},
+        {"subnets": ["subnet-1"], "security_groups": ["sg-1"]},
     )
     others = [version_of(replaced(PLAIN, **change)) for change in changes]
     assert len({same, *others}) == 1 + len(others)
@@ -516,6 +599,33 @@ def test_the_dashboard_names_what_is_there(fabric):
     assert {widget["properties"]["region"] for widget in widgets} == {"<AWS::Region>"}
 
 
+def resolved(value: Any, partition: str, conditions: dict[str, Any]) -> str:
+    """A text of the template, as CloudFormation would resolve it in a partition."""
+    match value:
+        case {"Fn::If": [condition, yes, no]}:
+            (asked, wanted) = conditions[condition]["Fn::Equals"]
+            assert asked == {"Ref": "AWS::Partition"}
+            return resolved(yes if wanted == partition else no, partition, conditions)
+        case {"Fn::Join": ["", parts]}:
+            return "".join(resolved(each, partition, conditions) for each in parts)
+    return text_of(value)
+
+
+@pytest.mark.parametrize(
+    ("partition", "domain"),
+    [
+        ("aws", "console.aws.amazon.com"),
+        ("aws-cn", "console.amazonaws.cn"),
+        ("aws-us-gov", "console.amazonaws-us-gov.com"),
+    ],
+)
+def test_the_dashboard_is_found_in_the_console_of_its_partition(partition, domain):
+    made = template(PLAIN)
+    assert resolved(made["Outputs"]["Dashboard"]["Value"], partition, made["Conditions"]) == (
+        f"https://{domain}/cloudwatch/home?region=<AWS::Region>#dashboards:name=shop-holdfast"
+    )
+
+
 # ── Sizes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 LARGEST_TEMPLATE_BYTES = 51_200
@@ -524,7 +634,8 @@ LARGEST_TEMPLATE_BYTES = 51_200
 
 @each_fabric
 def test_the_template_can_be_sent_as_it_is_printed(fabric):
-    assert len(json.dumps(template(fabric), indent=1)) < LARGEST_TEMPLATE_BYTES
+    assert json.loads(as_text(template(fabric))) == template(fabric)
+    assert len(as_text(template(fabric)).encode()) < LARGEST_TEMPLATE_BYTES
 
 
 # ── What is refused ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,8 +9,10 @@ import pytest
 from opentelemetry import trace as api
 from opentelemetry.trace import SpanKind
 from tests.otel.conftest import Collected
+from tests.otel.watched import watch
 
 import holdfast as hf
+from holdfast.testing import Scenario
 from holdfast.tracing import within
 
 CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -177,3 +179,37 @@ async def test_the_context_of_a_call_is_left_with_it(memory_world, collected):
     assert seen == [True] * 3
     assert [span.parent for span in spans] == [None] * 3
     assert len({span.context.trace_id for span in spans}) == 3
+
+
+def test_a_message_and_a_call_of_one_id_have_spans_of_their_own():
+    """The call runs in the millisecond in which the message has failed, and both are the first attempt."""
+
+    def build(app, ledger):
+        has_failed = asyncio.Event()
+
+        class Till(hf.Actor, app=app):
+            n: int = 0
+
+            async def pay(self) -> int:
+                self.n += 1
+                if not has_failed.is_set():
+                    has_failed.set()
+                    raise ValueError("try again")
+                return self.n
+
+        async def user():
+            till = Till.at("t", request_id="r")
+            await hf.send(till.pay)
+            await has_failed.wait()
+            return await till.pay()
+
+        return user
+
+    run, compared = watch(Scenario("twice", build))
+    assert (run.observation.result, run.violations) == ("1", [])
+    assert compared.lost() == 0
+    first, second = compared.emitted
+    told = [(each.attributes["holdfast.attempt"], each.attributes["holdfast.outcome"]) for each in (first, second)]
+    assert told == [(1, "retrying"), (1, "done")]
+    assert first.start_time == second.start_time
+    assert first.context.span_id != second.context.span_id

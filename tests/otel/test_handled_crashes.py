@@ -7,69 +7,57 @@ from functools import partial
 
 import pytest
 from opentelemetry import trace as api
-from tests.otel.conftest import Collected
+from tests.otel.watched import watch
 
 import holdfast as hf
 from holdfast.testing import FaultsAt, Scenario
 from holdfast.testing.faults import CrashAfter, CrashBefore
-from holdfast.testing.simulation import run_scenario
-from holdfast.testing.world import MemoryDatabase
 
 ORDERS = 4
 
 
-class Watched:
-    """Calls with ids, each made twice, and an event of each; all of it traced."""
+def build(app, ledger):
+    """Calls with ids, each made twice, that say on their spans what they have counted."""
 
-    def __init__(self, *faults: FaultsAt) -> None:
-        self.collected, self.apps = Collected(), list[hf.App]()
-        told = Scenario(name="traced", build=self._build, database=MemoryDatabase)
-        self.run = run_scenario(told, faults)
-        assert not self.run.violations
-        assert self.run.observation.result == "[1, 2, 3, 4]"
-        spans = self.collected.spans(*self.apps)
-        self.ids = [(span.context.trace_id, span.context.span_id) for span in spans]
-        self.counted = [span.attributes["counted"] for span in spans if span.name == "actor Till.pay"]
+    class Till(hf.Actor, app=app):
+        n: int = 0
 
-    def _build(self, app, ledger):
-        self.collected.trace(app)
-        self.apps.append(app)
+        async def pay(self) -> int:
+            self.n += 1
+            api.get_current_span().set_attribute("counted", self.n)
+            return self.n
 
-        class Till(hf.Actor, app=app):
-            n: int = 0
+    async def user():
+        heard = set()
+        for number in range(ORDERS):
+            call = partial(Till.at("t", request_id=f"r{number}").pay)
+            heard |= set(await asyncio.gather(call(), call()))
+        return sorted(heard)
 
-            async def pay(self) -> int:
-                self.n += 1
-                api.get_current_span().set_attribute("counted", self.n)
-                return self.n
+    return user
 
-        async def user():
-            heard = set()
-            for number in range(ORDERS):
-                call = partial(Till.at("t", request_id=f"r{number}").pay)
-                heard |= set(await asyncio.gather(call(), call()))
-            return sorted(heard)
 
-        return user
+def counted(*faults):
+    """A run, what its spans say was counted, and how many are lost."""
+    run, compared = watch(Scenario(name="traced", build=build), faults)
+    assert not run.violations
+    assert run.observation.result == "[1, 2, 3, 4]"
+    return run, [span.attributes["counted"] for span in compared.emitted], compared.lost()
 
 
 def test_without_faults_each_call_is_one_span():
-    watched = Watched()
-    assert watched.counted == [1, 2, 3, 4]
-    assert len(watched.ids) == len(set(watched.ids)) == ORDERS
+    _, told, lost = counted()
+    assert (told, lost) == ([1, 2, 3, 4], 0)
 
 
 @pytest.mark.parametrize("fault", [CrashBefore, CrashAfter])
 def test_a_death_at_any_write_makes_no_span_of_what_was_not_committed(fault):
-    (writes, *_) = Watched().run.writes
-    deaths = lost = 0
-    for place in range(1, writes + 1):
-        watched = Watched(FaultsAt({place: fault()}))
-        deaths += sum(watched.run.faults.counts.values())
+    run, *_ = counted()
+    deaths = 0
+    for place in range(1, run.writes[0] + 1):
+        crashed, told, lost = counted(FaultsAt({place: fault()}))
+        deaths += crashed.faults.counts.total()
         # Two attempts that both counted the same would be two spans of it: one of them was taken back.
-        assert len(watched.counted) == len(set(watched.counted)), watched.counted
-        assert set(watched.counted) <= {1, 2, 3, 4}
-        assert len(watched.ids) == len(set(watched.ids))
-        lost += ORDERS - len(watched.counted)
-    assert deaths == writes
-    assert lost <= writes, "a death loses the spans of one write at most"
+        assert len(told) == len(set(told)) == ORDERS - lost
+        assert lost <= 1, "a death loses the spans of one write at most"
+    assert deaths == run.writes[0]

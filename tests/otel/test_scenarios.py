@@ -1,147 +1,128 @@
-"""The spans of every scenario are those that its journals tell, without faults and with a crash at its writes."""
+"""The spans of every scenario are what its processes wrote, without faults and with a crash at their writes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan
-from tests.otel.conftest import Collected
+from tests.otel.watched import watch, watch_morning
 from tests.scenarios import ACTOR_SCENARIOS, EVENT_SCENARIOS, SCENARIOS, SWARM_SCENARIOS, scenario
 
-import holdfast as hf
-from holdfast.items import Item
-from holdfast.otel.backfill import spans_in
-from holdfast.otel.spans import Span
-from holdfast.replay.entries import decode_entries
+from holdfast.actors.turn import commit
 from holdfast.testing import FaultsAt, Scenario
-from holdfast.testing.faults import CrashAfter, CrashBefore
-from holdfast.testing.ledger import Ledger
-from holdfast.testing.simulation import MOST_INCARNATIONS, run_scenario
-from holdfast.testing.world import User, is_execution
-from holdfast.workflows.record import decode_record
+from holdfast.testing.crashes import CRASHES
+from holdfast.testing.faults import WriteFault
+from holdfast.testing.simulation import run_scenario
 
 ALL = (*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS, *SWARM_SCENARIOS)
-CRASHES = 3
-"""Of each scenario, at so many of its writes a process dies."""
+CRASHES_OF_EACH = 3
+"""Of each scenario, at so many of its writes a process dies; ``make torture`` takes all of them."""
+CRASHES_OF_SCHEDULES = 12
+
+Point = tuple[int, WriteFault]
 
 
-class Watched:
-    """One run of a scenario whose apps are traced."""
-
-    def __init__(self, each: Scenario, plans: tuple[Any, ...] = ()) -> None:
-        self.collected, self.apps = Collected(), list[hf.App]()
-        database = each.database()
-        seen = _replaced(
-            each, database, partial(self._build, each.build), [partial(self._build, one) for one in each.later]
-        )
-        self.run = run_scenario(seen, plans)
-        self.emitted = self.collected.spans(*self.apps)
-        self.items = database.last
-
-    def _build(self, build: Any, app: hf.App, ledger: Ledger) -> User:
-        self.collected.trace(app)
-        self.apps.append(app)
-        return build(app, ledger)
-
-    def told(self) -> list[Span]:
-        """What the journals of the executions say that are there now."""
-        return [span for head in self.items if is_execution(head) for span in told_by(head, self.items)]
+def points(writes: int) -> list[Point]:
+    """Before and after each write."""
+    return [(number, fault) for number in range(1, writes + 1) for fault in CRASHES]
 
 
-def _replaced(each: Scenario, database: Any, build: Any, later: list[Any]) -> Scenario:
-    items = database.items
-
-    async def kept() -> list[Item]:
-        database.last = await items()
-        return database.last
-
-    database.items = kept
-    names = {name: getattr(each, name) for name in each.__slots__}
-    return Scenario(**{**names, "build": build, "later": later, "database": lambda: database})
-
-
-def told_by(head: Item, items: list[Item]) -> list[Span]:
-    record = decode_record(head.body)
-    segments = [
-        item for item in items if item.partition == head.partition and item.sort.startswith(f"j#{record.run:06d}#")
-    ]
-    entries = [entry for item in sorted(segments, key=lambda each: each.sort) for entry in decode_entries(item.body)]
-    return spans_in(head, record, [*entries, *record.tail])
-
-
-def of_told(span: Span) -> tuple[Any, ...]:
-    return (
-        span.trace,
-        span.id,
-        span.parent,
-        span.name,
-        span.begins,
-        span.ends,
-        span.error,
-        tuple(sorted(span.attributes.items())),
-    )
-
-
-def of_emitted(span: ReadableSpan) -> tuple[Any, ...]:
-    attributes = dict(span.attributes or {})
-    error = attributes.pop("error.type", "")
-    parent = "" if span.parent is None else f"{span.parent.span_id:016x}"
-    times = (span.start_time // 1_000_000, span.end_time // 1_000_000)
-    trace, id = f"{span.context.trace_id:032x}", f"{span.context.span_id:016x}"
-    return (trace, id, parent, span.name, *times, error, tuple(sorted(attributes.items())))
-
-
-def of_current(span: ReadableSpan, watched: Watched) -> bool:
-    """Whether the journal that would tell it is still there: not that of an earlier run, or of what has expired."""
-    runs = {(record.workflow, record.id, record.run): record for record in map(decode_record, bodies(watched))}
-    told = span.attributes or {}
-    if "holdfast.workflow" not in told:
-        return False  # an actor's: it keeps no journal
-    return (told["holdfast.workflow"], told["holdfast.execution.id"], told["holdfast.run"]) in runs
-
-
-def bodies(watched: Watched) -> list[bytes]:
-    return [bytes(item.body) for item in watched.items if is_execution(item)]
-
-
-def compared(watched: Watched) -> tuple[Counter[Any], Counter[Any]]:
-    emitted = Counter(of_emitted(span) for span in watched.emitted if of_current(span, watched))
-    return emitted, Counter(map(of_told, watched.told()))
+def crash(each: Scenario, at: Sequence[Point]) -> int:
+    """The spans that are lost by a crash at each of these points."""
+    lost = crashes = 0
+    for number, fault in at:
+        run, compared = watch(each, (FaultsAt({number: fault}),))
+        assert not run.violations
+        crashes += run.faults.counts.total()
+        lost += compared.lost()
+    assert crashes == len(at) > 0, "a run without its fault proves nothing"
+    return lost
 
 
 @pytest.mark.parametrize("each", ALL, ids=str)
-def test_what_is_emitted_is_what_a_backfill_makes(each: Scenario) -> None:
-    watched = Watched(each)
-    emitted, told = compared(watched)
+def test_what_is_emitted_is_what_was_written_and_what_a_backfill_makes(each: Scenario) -> None:
+    _, compared = watch(each)
+    emitted, told = compared.executions()
     assert emitted == told, (emitted - told, told - emitted)
-    assert all(count == 1 for count in emitted.values())
-    ids = Counter((span.context.trace_id, span.context.span_id) for span in watched.emitted)
-    assert not [id for id, count in ids.items() if count > 1], "ids are unique"
+    assert compared.lost() == 0
 
 
-@pytest.mark.parametrize("each", SCENARIOS, ids=str)
-def test_with_crashes_nothing_is_emitted_that_no_journal_tells_and_nothing_twice(each: Scenario) -> None:
-    writes = run_scenario(each).writes
-    random = Random(each.name)
+@pytest.mark.parametrize("each", ALL, ids=str)
+def test_with_crashes_nothing_else_is_emitted_and_nothing_twice(each: Scenario) -> None:
+    every = points(run_scenario(each).writes[0])
+    crash(each, Random(each.name).sample(every, min(CRASHES_OF_EACH, len(every))))
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("each", ALL, ids=str)
+def test_a_crash_at_any_write_emits_nothing_else_and_nothing_twice(each: Scenario) -> None:
+    crash(each, points(run_scenario(each).writes[0]))
+
+
+def test_what_a_dying_process_did_not_hear_of_is_lost_and_no_replay_emits_it() -> None:
+    each = scenario("sequential")
+    assert crash(each, points(run_scenario(each).writes[0])) > 0
+
+
+def test_the_spans_of_schedules_are_what_was_written_with_crashes_and_without() -> None:
+    undisturbed, compared = watch_morning()
+    assert compared.lost() == 0
+    names = Counter(span.name for span in compared.emitted)
+    assert names == {
+        "arm close": 1,
+        "arm report": 1,
+        "tick close": 4,
+        "workflow close": 4,
+        "tick report": 3,
+        "run report": 3,
+        "actor Book.enter": 3,
+    }
     crashes = 0
-    for _ in range(CRASHES):
-        place = random.randrange(1, writes[0] + 1) if writes and writes[0] else 1
-        fault = random.choice((CrashBefore, CrashAfter))
-        watched = Watched(each, (FaultsAt({place: fault()}),))
-        crashes += sum(watched.run.faults.counts.values())
-        emitted, told = compared(watched)
-        assert not emitted - told, emitted - told
-        ids = Counter((span.context.trace_id, span.context.span_id) for span in watched.emitted)
-        assert not [id for id, count in ids.items() if count > 1]
-    assert crashes == CRASHES, "a run without its fault proves nothing"
+    for number, fault in Random("schedules").sample(points(undisturbed.writes), CRASHES_OF_SCHEDULES):
+        morning, compared = watch_morning(FaultsAt({number: fault}))
+        assert not morning.complaints
+        crashes += morning.faults.counts.total()
+        compared.lost()
+    assert crashes == CRASHES_OF_SCHEDULES
 
 
 def test_there_are_spans_at_all() -> None:
-    watched = Watched(scenario("sequential"))
-    names = Counter(span.name for span in watched.emitted)
-    assert names == {"step charge": 3, "workflow checkout": 1}
-    assert MOST_INCARNATIONS > 1
+    _, compared = watch(scenario("sequential"))
+    assert Counter(span.name for span in compared.emitted) == {"step charge": 3, "workflow checkout": 1}
+
+
+# ── Bugs that these must find ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts of actors are told before they are durable."""
+    write, tell = commit._write, commit.tell
+
+    async def tell_and_write(batch: Any, version: Any, actor: Any, runtime: Any, *rest: Any) -> None:
+        for each in batch:
+            if each.handled is not None:
+                tell(each.handled, runtime)
+        await write(batch, version, actor, runtime, *rest)
+
+    monkeypatch.setattr(commit, "tell", lambda _handled, _runtime: None)
+    monkeypatch.setattr(commit, "_write", tell_and_write)
+
+
+def only_good_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts of actors that are tried again are not told."""
+    tell = commit.tell
+    monkeypatch.setattr(
+        commit, "tell", lambda handled, runtime: tell(handled, runtime) if handled.outcome == "done" else None
+    )
+
+
+@pytest.mark.parametrize(("plant", "what"), [(too_early, "has not written"), (only_good_ones, "has not emitted")])
+def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch, plant: Any, what: str) -> None:
+    each = scenario("parked")
+    every = points(run_scenario(each).writes[0])
+    plant(monkeypatch)
+    with pytest.raises(AssertionError, match=what):
+        crash(each, every)

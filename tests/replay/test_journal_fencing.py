@@ -7,6 +7,7 @@ import pytest
 from holdfast.backends.memory import open_memory_home
 from holdfast.coordination.lease import Fenced
 from holdfast.items import Delete, Item, Put, Update
+from holdfast.ports import Page
 from holdfast.replay.entries import Marked
 from holdfast.replay.journal import SEGMENT_PREFIX, Journal
 
@@ -56,6 +57,26 @@ async def test_a_newer_owner_goes_on_behind_what_the_older_one_wrote_last():
     await new.fence()
     assert new.entries == [Marked("first", 1), Marked("last", 2)]
     assert await epochs(store) == [3, 3, 4]
+
+
+async def test_a_page_that_misses_a_segment_of_an_owner_that_still_writes_loses_nothing():
+    store, old, new = await journals()
+    whole = store.query
+
+    async def torn(partition, **options):
+        for number in (2, 3):
+            old.record(Marked(f"late {number}", number))
+            await old.commit()
+        page = await whole(partition, **options)
+        assert len(page.items) == 3
+        return Page((page.items[0], page.items[2]), page.cursor)
+
+    store.query = torn
+    await new.load()
+    store.query = whole
+    await new.fence()
+    assert new.entries == [Marked("first", 1), Marked("late 2", 2), Marked("late 3", 3)]
+    assert await epochs(store) == [3, 3, 3, 4]
 
 
 async def test_writes_without_a_segment_are_refused_to_an_older_owner_too():

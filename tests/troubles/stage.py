@@ -110,6 +110,10 @@ class Stage:
         """Wait until an execution has one of these."""
         self.until(f"show {workflow} {id}", lambda shown: shown["execution"]["status"] in statuses)
 
+    def waits(self, workflow: str, id: str) -> None:
+        """Wait until an execution tells what it waits for."""
+        self.until(f"show {workflow} {id}", lambda shown: shown["execution"]["waits"])
+
     def code(self, **environment: str) -> Any:
         """The planted shop as a module in this process, to be a client of the home, or a worker."""
         spec = importlib.util.spec_from_file_location("planted", PATHS[1] / "planted.py")

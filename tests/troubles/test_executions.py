@@ -28,7 +28,7 @@ def test_a_key_error_in_a_step(shop):
 @trouble("a hung HTTP call", "doctor", "show W ID", pages=("Executions", "W ID"))
 def test_a_hung_http_call(shop, monkeypatch):
     """It is told in the second renewal of the lease, and taken for hung after a minute, which is short here."""
-    shop.until("show exchange exchange-1", lambda shown: shown["execution"]["waits"])
+    shop.waits("exchange", "exchange-1")
     for module in (diagnosis, waiting):
         monkeypatch.setattr(module, "SILENT_AFTER", timedelta(seconds=1))
     told = shop.look("doctor", "show exchange exchange-1")
@@ -43,7 +43,7 @@ def test_a_hung_http_call(shop, monkeypatch):
 
 @trouble("a mistyped signal", "doctor", "show W ID", pages=("Executions", "W ID"))
 def test_a_mistyped_signal(shop):
-    shop.until("show approval approval-1", lambda shown: shown["execution"]["waits"])
+    shop.waits("approval", "approval-1")
     told = shop.look("doctor", "show approval approval-1")
     assert "it waits for signal approved, and aproved came" in told
     assert "next: holdfast signal approval approval-1 approved JSON" in told
@@ -83,7 +83,7 @@ def test_a_body_that_spins(shop):
 
 @trouble("a child that waits", "ls", "show W ID", pages=("Executions", "W ID"))
 def test_a_child_that_waits(shop):
-    shop.until("show purchase purchase-1", lambda shown: shown["execution"]["waits"])
+    shop.waits("purchase", "purchase-1")
     told = shop.look("ls", "show purchase purchase-1")
     assert "it waits for child approval, which is SUSPENDED" in told
     assert "is SUSPENDED, and waits for signal approved" in told
@@ -93,7 +93,7 @@ def test_a_child_that_waits(shop):
 
 @trouble("a lost callback", "ls", "show W ID", pages=("Executions", "W ID"))
 def test_a_lost_callback(shop):
-    shop.until("show parcel parcel-1", lambda shown: shown["execution"]["waits"])
+    shop.waits("parcel", "parcel-1")
     told = shop.look("ls", "show parcel parcel-1")
     assert "The holder of its token has not answered yet" in told
     assert "next: holdfast callback answer parcel parcel-1 'callback#0' --value JSON" in told

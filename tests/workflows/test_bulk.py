@@ -179,3 +179,68 @@ async def test_what_makes_no_sense_is_refused(app, job):
             app.select(status="FINE")
         with pytest.raises(hf.InvalidInput, match="until and older_than say the same"):
             app.select(until=(await (await job.start("a")).status()).created_at, older_than="1h")
+
+
+async def test_open_ones_are_paused_resumed_and_signalled(app, waits, reaches):
+    async with app.worker():
+        handles = [await waits.start(word, id=word) for word in "ab"]
+        for handle in handles:
+            await reaches(handle, "SUSPENDED")
+        assert {each.id for each in await all_of(app.select("waits").pause())} == {"a", "b"}
+        assert [(await handle.status()).status for handle in handles] == ["PAUSED", "PAUSED"]
+        assert await all_of(app.select("waits").pause()) == [], "those that were changed are no longer chosen"
+        assert {each.id for each in await all_of(app.select("waits").signal("other", 1, id="s"))} == {"a", "b"}
+        assert {each.error for each in await all_of(app.select("waits").signal("other", 1, id="s"))} == {None}
+        assert {each.id for each in await all_of(app.select("waits").resume())} == {"a", "b"}
+        assert {each.error for each in await all_of(app.select("waits").signal("go", "!", id="t"))} == {None}
+        assert [await handle for handle in handles] == ["a!", "b!"]
+        kinds = [(event.kind, event.name) for event in await handles[0].history()]
+        assert kinds.count(("signal", "other")) == 1, "each takes a signal with this id once"
+
+
+async def test_steps_in_back_off_make_their_next_attempts_now(app, reaches):
+    broken = {"is": True}
+
+    @app.step(retry=hf.Retry(initial="1h", max_delay="1h"))
+    async def ship() -> str:
+        if broken["is"]:
+            raise ConnectionError("no carrier")
+        return "shipped"
+
+    @app.workflow
+    async def parcel() -> str:
+        return await ship()
+
+    async with app.worker():
+        handles = [await parcel.start(id=id) for id in "ab"]
+        for handle in handles:
+            await reaches(handle, "SUSPENDED")
+        broken["is"] = False
+        assert {each.id for each in await all_of(app.select("parcel").retry_now())} == {"a", "b"}
+        assert [await handle for handle in handles] == ["shipped", "shipped"]
+
+
+async def test_all_are_forked_before_an_operation_once(app, waits, failed, reaches):
+    async with app.worker():
+        await failed("a", "b")
+        await reaches(await waits.start(id="w"), "SUSPENDED")
+
+        async def forked():
+            return {each.id: each.error for each in await all_of(app.select().fork("-2", before="work#0"))}
+
+        first = await forked()
+        assert (first["a"], first["b"], type(first["w"])) == (None, None, hf.InvalidInput)
+        assert [await app.handle("job", id).result() for id in ("a-2", "b-2")] == ["a", "b"]
+        again = await forked()
+        assert {id: type(error) for id, error in again.items() if id != "w"} == dict.fromkeys(
+            ("a", "b", "a-2", "b-2"), hf.InvalidState
+        )
+        assert len((await app.executions()).executions) == 5, "a repeat makes no more"
+        with pytest.raises(hf.InvalidInput, match="the suffix of forks"):
+            app.select().fork("")
+
+
+async def test_one_that_is_not_pinned_is_not_moved(app, waits, reaches):
+    async with app.worker():
+        await reaches(await waits.start(id="w"), "SUSPENDED")
+        assert await all_of(app.select().move()) == [], "only blocked ones are chosen"

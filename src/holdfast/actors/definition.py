@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct, UnsetType, defstruct
 from holdfast.actors.kind import (
     MAILBOX_MESSAGES,
     MESSAGE_RETRY,
+    ORDERED_RETRY,
     REPLY_WINDOW_MS,
     Instance,
     Kind,
@@ -75,9 +76,10 @@ class Actor(Instance):
     ``timeout`` is how long a method may run before it is cancelled, as long as a lease by default (15 s); ``None`` sets
     no limit, and ``@hf.method(timeout=...)`` one for a single method. ``mailbox`` bounds the messages that wait,
     ``reply_window`` how long replies are kept for repeats, ``retry`` and ``poison`` (``"park"`` or ``"halt"``) say what
-    becomes of a message that fails. ``raises`` lists the error classes that come back to callers as themselves; others
-    arrive as ``CallFailed``. ``upcasters`` maps a schema version to the function that turns its state into the next
-    version's; the class is then one version ahead of them.
+    becomes of a message that fails; ``ordered_retry`` does so for those of an ordered queue of SQS. ``raises`` lists
+    the error classes that come back to callers as themselves; others arrive as ``CallFailed``. ``upcasters`` maps a
+    schema version to the function that turns its state into the next version's; the class is then one version ahead of
+    them.
     """
 
     __slots__ = ()
@@ -93,6 +95,7 @@ class Actor(Instance):
         mailbox: int = MAILBOX_MESSAGES,
         reply_window: Duration = REPLY_WINDOW_MS / 1000,
         retry: Retry = MESSAGE_RETRY,
+        ordered_retry: Retry = ORDERED_RETRY,
         poison: str = "park",
         raises: tuple[type[Exception], ...] = (),
         timeout: Duration | UnsetType | None = UNSET,
@@ -111,6 +114,7 @@ class Actor(Instance):
             mailbox=mailbox,
             reply_window_ms=milliseconds(reply_window),
             retry=retry,
+            ordered_retry=ordered_retry,
             poison=poison,
             raises=raises,
             limit=limit_in_seconds(timeout, f"actor {name or cls.__name__!r}"),

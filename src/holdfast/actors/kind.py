@@ -31,6 +31,9 @@ REPLY_WINDOW_MS: Final = 24 * 3600 * 1000
 MESSAGE_RETRY: Final = Retry(max_attempts=5, initial=0.2, backoff=4, max_delay=60.0)
 """How often a message without a caller is tried before it counts as poison."""
 
+ORDERED_RETRY: Final = Retry(max_attempts=20, initial=1.0, backoff=2, max_delay=60.0)
+"""The same for a message that a queue of another service keeps, in order, until it is done: for some 14 minutes."""
+
 
 class Registers(Protocol):
     """What keeps the classes of actors of an app by name."""
@@ -82,6 +85,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     mailbox: int = MAILBOX_MESSAGES
     reply_window_ms: int = REPLY_WINDOW_MS
     retry: Retry = MESSAGE_RETRY
+    ordered_retry: Retry = ORDERED_RETRY
     poison: str = "park"
     raises: tuple[type[Exception], ...] = ()
     limit: Limit = UNSET

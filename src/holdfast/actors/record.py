@@ -104,6 +104,42 @@ class FailureRecord(Struct, frozen=True, omit_defaults=True):
     called: tuple[tuple[str, str], ...] = ()
 
 
+class Origin(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Where a message comes from that a queue of another service keeps until it is done.
+
+    ``queue`` names the queue, and ``id`` the message, whichever call it is. ``sequence`` is its number there, which
+    grows within a group, and ``sent_at`` when it was sent there (milliseconds). ``aliases`` are other ids by which it
+    may have been applied. ``requested``: a caller may repeat the request under ``id``, and gets the reply.
+    """
+
+    queue: str
+    id: str
+    sequence: str = ""
+    sent_at: int = 0
+    aliases: tuple[str, ...] = ()
+    requested: bool = False
+
+
+QUEUE_PREFIX: Final = "queue:"
+
+
+def queue_places(origin: Origin) -> str:
+    """How the places of messages of its queue begin."""
+    return f"{QUEUE_PREFIX}{origin.queue}:"
+
+
+def queue_place(origin: Origin) -> str:
+    """What stands for a message of a queue of another service among the places of messages that fail."""
+    return queue_places(origin) + origin.id
+
+
+class QueueMark(Struct, frozen=True):
+    """The last message of a queue that was applied or parked: its number there, and when it was sent."""
+
+    sequence: str
+    sent_at: int
+
+
 class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, rename={"failures": "trouble"}):
     """The body of an actor's head. An empty body stands for an actor that has not begun.
 
@@ -116,6 +152,8 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, rename=
 
     ``departing``: there may be departures among its items. ``marks`` are the stamps of the last numbered messages that
     it has applied, by sender; those that have no room here are in items of their own, none beyond ``marked_up_to``.
+    ``queues`` and ``handled`` are about messages of queues of other services (``turn.ordered``): the last one of each
+    queue, and the ids of the latest ones, the oldest first. ``page`` is the last page of older ids.
     """
 
     schema: int
@@ -131,6 +169,9 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, rename=
     departing: bool = False
     marks: dict[str, int] = {}
     marked_up_to: int = 0
+    queues: dict[str, QueueMark] = {}
+    handled: tuple[str, ...] = ()
+    page: str = ""
 
 
 def next_timer(record: ActorRecord) -> int | None:
@@ -158,7 +199,7 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     the reply; without, it is an attempt that failed. ``not_before`` (milliseconds) delays it. ``naming`` says how
     what it calls is named (``kernel.identity``). ``kept``: the reply has no end until the caller releases it.
     ``trace`` is the context of the sender. ``numbered``: it is delivered from the outbox of an actor, perhaps more than
-    once, and the receiver's marks tell a repeat.
+    once, and the receiver's marks tell a repeat. ``origin`` is the queue of another service that the message is from.
     """
 
     id: str
@@ -174,6 +215,7 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     kept: bool = False
     trace: str = ""
     numbered: bool = False
+    origin: Origin | None = None
 
 
 def fingerprint_of(call: Call) -> str:

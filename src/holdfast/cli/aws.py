@@ -1,4 +1,4 @@
-"""``holdfast aws``: create the table of a home on AWS, and clean up."""
+"""``holdfast aws``: create the table of a home on AWS, set it up for its load, and clean up."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 
 import click
 
-from holdfast.backends.aws import Cleaned, clean_up, create_table, parse_address
+from holdfast.backends.aws import Cleaned, Settings, clean_up, create_table, parse_address, set_up, settle_parts
 from holdfast.cli.progress import Ticker
 from holdfast.cli.session import Session, examples, on_home
+from holdfast.clock import iso, moment
 
 
 @click.group("aws")
@@ -79,3 +80,41 @@ def clean(session: Session, *, url: str | None, dry_run: bool) -> None:
     )
     counts = {"heads": cleaned.heads, "items": cleaned.items, "blobs": cleaned.blobs}
     session.answer({"home": home, "dry_run": dry_run, **counts}, told)
+
+
+@aws.command(
+    "settings",
+    epilog=examples(
+        "holdfast aws settings 'aws://shop?region=eu-west-1'",
+        "holdfast aws settings -a shop:app --parts 20",
+        "holdfast aws settings -a shop:app --settle --json",
+    ),
+)
+@url_argument
+@click.option(
+    "--parts", type=int, help="The number of parts of the index of what is due, from six minutes from now on."
+)
+@click.option("--settle", is_flag=True, help="Move what is still in parts that are no longer used.")
+@on_home
+def settings(session: Session, *, url: str | None, parts: int | None, settle: bool) -> None:
+    """Show the settings of a home, or change them while it works.
+
+    Each part of the index takes 1,000 writes a second. A change takes effect six minutes later, when every process has
+    read it. After a change to fewer parts, sweeps look into the earlier ones too until they are settled, which is
+    possible an hour after the change.
+    """
+    home = _home_of(session, url)
+    moved = asyncio.run(settle_parts(home)) if settle else None
+    there = asyncio.run(set_up(home, parts=parts))
+    told = [_told(there)]
+    if moved is not None:
+        told.insert(0, f"moved {moved:,} heads")
+    facts = {"home": home, "parts": there.parts, "parts_before": there.parts_before, "cover": there.cover}
+    session.answer(facts | {"since": there.since} | ({} if moved is None else {"moved": moved}), "\n".join(told))
+
+
+def _told(there: Settings) -> str:
+    parts = f"{there.parts} part{'' if there.parts == 1 else 's'}"
+    since = f" since {iso(moment(there.since))}" if there.since else ""
+    before = f"; before: {', '.join(map(str, there.parts_before))}" if there.parts_before else ""
+    return f"the index of what is due has {parts}{since}{before}"

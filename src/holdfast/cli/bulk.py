@@ -2,55 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Any, Final
 
 import click
-from msgspec import Struct
 
-from holdfast.app import App
-from holdfast.bulk import Changed, Chosen, Verb, cancelling, deleting, retrying, terminating
-from holdfast.cli.entry import EXIT_ERROR
-from holdfast.cli.output import as_json, echo, plain
-from holdfast.cli.progress import Ticker
+from holdfast.bulk import (
+    Verb,
+    cancelling,
+    deleting,
+    forking,
+    moving,
+    pausing,
+    resuming,
+    retrying,
+    retrying_now,
+    signalling,
+    terminating,
+)
+from holdfast.cli.many import after_option, chosen_by_code, chosen_in, run_on
 from holdfast.cli.selecting import selecting
 from holdfast.cli.session import Session, examples, on_home
+from holdfast.cli.values import json_value
 from holdfast.client import Selection
 from holdfast.commands import IN_HOME, Context
-from holdfast.errors import HoldfastError
+from holdfast.commands.callback import AnswerCallback
+from holdfast.workflows.handle import Handle
+from holdfast.workflows.record import OPEN
 
-SHOWN: Final = 10
 ALL: Final = Selection()
 
 all_option: Final = click.option("--all", "everything", is_flag=True, help="Every execution.")
 yes_option: Final = click.option(
     "--yes", is_flag=True, help="Do it. Without this option, only print what would be done."
 )
-after_option: Final = click.option("--after", metavar="CURSOR", help="Continue where an earlier command ended.")
 reason_option: Final = click.option("--reason", default="", help="Why.")
-
-
-class Failure(Struct, frozen=True):
-    """An execution that was left unchanged, and why."""
-
-    workflow: str
-    id: str
-    code: str
-    message: str
-
-
-class Tally(Struct):
-    """The progress. ``cursor`` is where to continue."""
-
-    changed: int = 0
-    failed: list[Failure] = []
-    cursor: str | None = None
 
 
 @click.group("bulk")
 def bulk() -> None:
-    """Retry, cancel, terminate or delete all selected executions.
+    """Do the same with all selected executions.
 
     Without --yes nothing is changed: the command prints what it would change. Each execution is tried by itself.
     Failures are listed at the end, and the exit status is 1 then. To continue after an interruption, run the same
@@ -85,12 +77,104 @@ def on_chosen(name: str, *lines: str) -> Callable[[Callable[..., None]], click.C
     "retry",
     "holdfast bulk retry -a shop:app --workflow checkout --status FAILED --since 2h",
     "holdfast bulk retry -a shop:app --workflow checkout --status FAILED --since 2h --yes",
+    "holdfast bulk retry --home sqlite:///shop.db --waits-for step:charge --now --yes",
+)
+@click.option(
+    "--now", "at_once", is_flag=True, help="For unfinished executions: end the pauses of steps between attempts."
 )
 @on_home
-def retry(session: Session, *, selection: Selection, yes: bool, after: str | None) -> None:
-    """Continue executions that ended badly, from the operations that failed. Needs the app's code."""
+def retry(session: Session, *, selection: Selection, at_once: bool, yes: bool, after: str | None) -> None:
+    """Continue executions that ended badly, from the operations that failed. Needs the app's code, without --now."""
+    if at_once:
+        app = session.any_app()
+        run_on(session, app, chosen_in(selection, app), "bulk retry", retrying_now(), yes=yes, after=after)
+    else:
+        app = session.app()
+        run_on(session, app, chosen_by_code(selection, app), "bulk retry", retrying(), yes=yes, after=after)
+
+
+@on_chosen("move", "holdfast bulk move -a shop:app --workflow checkout --yes")
+@on_home
+def move(session: Session, *, selection: Selection, yes: bool, after: str | None) -> None:
+    """Pin blocked executions, whose own code is gone, to the app's code."""
     app = session.app()
-    run_on(session, app, Chosen(selection, app.runtime, app.handle), "bulk retry", retrying(), yes=yes, after=after)
+    run_on(session, app, chosen_by_code(selection, app), "bulk move", moving(), yes=yes, after=after)
+
+
+@on_chosen("pause", "holdfast bulk pause --home sqlite:///shop.db --waits-for step:charge --yes")
+@on_home
+def pause(session: Session, *, selection: Selection, yes: bool, after: str | None) -> None:
+    """Start no new steps of unfinished executions until they are resumed; running ones finish."""
+    app = session.any_app()
+    run_on(session, app, chosen_in(selection, app), "bulk pause", pausing(), yes=yes, after=after)
+
+
+@on_chosen("resume", "holdfast bulk resume --home sqlite:///shop.db --workflow checkout --status PAUSED --yes")
+@on_home
+def resume(session: Session, *, selection: Selection, yes: bool, after: str | None) -> None:
+    """Continue executions that are paused, or were parked because their processes died."""
+    app = session.any_app()
+    run_on(session, app, chosen_in(selection, app), "bulk resume", resuming(), yes=yes, after=after)
+
+
+@on_chosen(
+    "signal",
+    "holdfast bulk signal --home sqlite:///shop.db go --signal-id monday --waits-for signal:go --yes",
+)
+@click.argument("name")
+@click.argument("value", metavar="[JSON]", type=json_value, default="null")
+@click.option(
+    "--signal-id", required=True, help="Each execution takes a signal with this id once: repeats are dropped."
+)
+@on_home
+def signal(
+    session: Session, *, selection: Selection, name: str, value: Any, signal_id: str, yes: bool, after: str | None
+) -> None:
+    """Send a named value to unfinished executions, durably."""
+    app, verb = session.any_app(), signalling(name, value, signal_id)
+    run_on(session, app, chosen_in(selection, app), "bulk signal", verb, yes=yes, after=after)
+
+
+@on_chosen(
+    "answer",
+    "holdfast bulk answer --home sqlite:///shop.db parcel#0 --value true --waits-for callback:parcel --yes",
+    "holdfast bulk answer --home sqlite:///shop.db parcel#0 --fail 'the carrier is closed' --workflow checkout --yes",
+)
+@click.argument("operation")
+@click.option("--value", metavar="JSON", type=json_value, help="Answer with a value; null if neither is given.")
+@click.option("--fail", metavar="TEXT", help="Answer with a failure: the body sees StepFailed with this message.")
+@on_home
+def answer(
+    session: Session,
+    *,
+    selection: Selection,
+    operation: str,
+    value: Any,
+    fail: str | None,
+    yes: bool,
+    after: str | None,
+) -> None:
+    """Answer a callback that unfinished executions wait for, without its tokens. holdfast show names its OPERATION."""
+    app = session.any_app()
+    context = Context(app, IN_HOME)
+
+    def change(handle: Handle[Any]) -> Awaitable[None]:
+        return AnswerCallback(handle.workflow, handle.id, operation, value, fail).perform(context)
+
+    verb = Verb("answered", OPEN, change)
+    run_on(session, app, chosen_in(selection, app), "bulk answer", verb, yes=yes, after=after)
+
+
+@on_chosen("fork", "holdfast bulk fork -a shop:app --status FAILED --before charge#0 --suffix=-again --yes")
+@click.option("--before", metavar="OPERATION", help="Leave out this operation of each history and all that came after.")
+@click.option("--suffix", required=True, help="The new id is the old one with this at its end.")
+@on_home
+def fork(
+    session: Session, *, selection: Selection, before: str | None, suffix: str, yes: bool, after: str | None
+) -> None:
+    """Start new executions with the input of others and their history up to an operation."""
+    app, verb = session.any_app(), forking(suffix, before)
+    run_on(session, app, chosen_in(selection, app), "bulk fork", verb, yes=yes, after=after)
 
 
 @on_chosen("cancel", "holdfast bulk cancel --home sqlite:///shop.db --tag customer=acme --reason 'they left' --yes")
@@ -117,85 +201,3 @@ def delete(session: Session, *, selection: Selection, yes: bool, after: str | No
     """Delete executions that have ended, with all they have stored. Unfinished ones stay."""
     app = session.any_app()
     run_on(session, app, chosen_in(selection, app), "bulk delete", deleting(), yes=yes, after=after)
-
-
-def _told(selection: Selection) -> str:
-    """The request, in one line."""
-    named = ((name, getattr(selection, name)) for name in selection.__struct_fields__)
-    return as_json({name: value for name, value in named if value})
-
-
-def chosen_in(selection: Selection, app: App) -> Chosen:
-    """What a selection chooses in a home, without the code of its workflows."""
-    return Chosen(selection, app.runtime, Context(app, IN_HOME).handle)
-
-
-def run_on(
-    session: Session,
-    app: App,
-    chosen: Chosen,
-    action: str,
-    verb: Verb,
-    *,
-    yes: bool,
-    after: str | None,
-    left: tuple[str, ...] = (),
-) -> None:
-    """Do something with all that are chosen, or only tell. ``left`` are codes of errors that fail no command: what they
-    are about is left as it is, and told.
-    """
-    if not yes:
-        _only_tell(session, app, chosen, action, verb, after)
-        return
-    tally = Tally(cursor=after)
-    try:
-        session.change(action, _told(chosen.selection), lambda _app: _change(session, chosen, verb, tally), app)
-    except (HoldfastError, KeyboardInterrupt):
-        if tally.cursor is not None:
-            echo(f"{tally.changed:,} {verb.done} so far; to continue: --after {tally.cursor}", err=True)
-        raise
-    lines = [f"{tally.changed:,} {verb.done}"]
-    lines += [f"not {verb.done}: {each.workflow} {plain(each.id)}: {plain(each.message)}" for each in tally.failed]
-    session.answer(
-        {"action": action.removeprefix("bulk "), "changed": tally.changed, "failed": tally.failed}, "\n".join(lines)
-    )
-    if any(each.code not in left for each in tally.failed):
-        raise click.exceptions.Exit(EXIT_ERROR)
-
-
-async def _change(session: Session, chosen: Chosen, verb: Verb, tally: Tally) -> None:
-    with Ticker(quiet=session.json) as ticker:
-        async for page in chosen.change(verb, after=tally.cursor):
-            tally.failed += [_failure(each, each.error) for each in page.changed if each.error is not None]
-            tally.changed += sum(each.error is None for each in page.changed)
-            tally.cursor = page.cursor
-            if seen := tally.changed + len(tally.failed):
-                ticker.tell(f"{tally.changed:,} {verb.done}, {len(tally.failed):,} not", seen)
-
-
-def _how(action: str) -> str:
-    return "add --yes" if action.startswith("bulk ") else "leave out --dry-run"
-
-
-def _failure(changed: Changed, error: Exception) -> Failure:
-    code = error.code if isinstance(error, HoldfastError) else type(error).__name__
-    return Failure(changed.workflow, changed.id, code, str(error))
-
-
-def _only_tell(session: Session, app: App, chosen: Chosen, action: str, verb: Verb, after: str | None) -> None:
-    async def look(_app: App) -> tuple[int, list[dict[str, str]]]:
-        count, first = 0, list[dict[str, str]]()
-        async for page in chosen.fit_for(verb).pages(after=after):
-            count += len(page.executions)
-            some = page.executions[: SHOWN - len(first)]
-            first += [{"workflow": each.workflow, "id": each.id, "status": each.status} for each in some]
-        return count, first
-
-    count, first = session.run(look, app)
-    lines = [f"{each['workflow']} {plain(each['id'])}  {each['status']}" for each in first]
-    if count > len(first):
-        lines.append(f"and {count - len(first):,} more")
-    lines.append(f"{count:,} would be {verb.done}: {_how(action)} to do it" if count else "no executions")
-    session.answer(
-        {"action": action.removeprefix("bulk "), "dry_run": True, "matching": count, "first": first}, "\n".join(lines)
-    )

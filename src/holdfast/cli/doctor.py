@@ -10,7 +10,16 @@ import click
 from msgspec import Struct
 
 from holdfast.app import App
-from holdfast.cli.checks import FAIL, OK, WARN, Finding, check_file, check_stopped_beside, check_work
+from holdfast.cli.checks import (
+    FAIL,
+    OK,
+    WARN,
+    Finding,
+    check_file,
+    check_services,
+    check_stopped_beside,
+    check_work,
+)
 from holdfast.cli.entry import EXIT_ERROR
 from holdfast.cli.output import coloured, plain
 from holdfast.cli.session import Session, examples, on_home
@@ -43,7 +52,8 @@ def doctor(session: Session, *, strict: bool) -> None:
 
     Every line is ok, warn or fail. The exit status is 1 if there is a fail or, with --strict, a warn. Executions that
     are blocked or parked are a warn. The command reads the whole file, or on AWS the whole table twice, which is
-    billed. With --app it also reports workflows that have no code any more.
+    billed. On AWS it also asks the queues, the Scheduler, the bus and the bucket whether they answer. With --app it
+    reports workflows that have no code any more.
     """
     app = session.any_app(prefer_code=True)
     try:
@@ -62,8 +72,9 @@ def doctor(session: Session, *, strict: bool) -> None:
 async def _examine(app: App, *, has_code: bool) -> list[Finding]:
     async with app:
         known = app.registry.workflows.keys() if has_code else None
-        about_the_file = [finding async for finding in check_file(app.runtime().home)]
-        return [*about_the_file, *await check_work(app.runtime(), known)]
+        home = app.runtime().home
+        about_the_file = [finding async for finding in check_file(home)]
+        return [*about_the_file, *await check_services(home), *await check_work(app.runtime(), known)]
 
 
 def _as_lines(report: Report) -> Sequence[str]:

@@ -34,6 +34,21 @@ def _arn(_context: click.Context, _parameter: click.Parameter, given: str | None
     return given
 
 
+def _arns(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    for each in given:
+        _arn(_context, _parameter, each)
+    return given
+
+
+def _statements(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> list[dict[str, Any]]:
+    try:
+        return [msgspec.json.decode(each, type=dict[str, Any]) for each in given]
+    except msgspec.DecodeError as error:
+        raise click.BadParameter(
+            f"""{error}; write {{"Effect": "Allow", "Action": "ses:SendEmail", "Resource": "*"}}"""
+        ) from None
+
+
 def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[EventRule, ...]:
     rules: list[EventRule] = []
     for each in given:
@@ -80,6 +95,42 @@ def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tu
     callback=_environment,
     help="A variable of its environment; may be repeated.",
 )
+@click.option(
+    "--policy-arn",
+    "policies",
+    metavar="ARN",
+    multiple=True,
+    callback=_arns,
+    help="A managed policy for its role, for what its steps do; may be repeated.",
+)
+@click.option(
+    "--statement",
+    "statements",
+    metavar="JSON",
+    multiple=True,
+    callback=_statements,
+    help="A statement of IAM for its role; may be repeated.",
+)
+@click.option(
+    "--subnet",
+    "subnets",
+    metavar="ID",
+    multiple=True,
+    help="Put it into the VPC of this subnet, which must reach the services of AWS that it calls; may be repeated.",
+)
+@click.option(
+    "--security-group", "security_groups", metavar="ID", multiple=True, help="Its group there; may be repeated."
+)
+@click.option(
+    "--layer",
+    "layers",
+    metavar="ARN",
+    multiple=True,
+    callback=_arns,
+    help="A version of a layer; may be repeated, the last one is on top.",
+)
+@click.option("--snap-start", is_flag=True, help="Start new environments from a snapshot. AWS charges for it.")
+@click.option("--tracing", is_flag=True, help="Send traces of its invocations to X-Ray.")
 @click.option(
     "--reserved-concurrency", type=int, help="The number of concurrent invocations that are kept for it, and allowed."
 )
@@ -135,7 +186,20 @@ def print_template(*, prefix: str, code: str | None, as_json: bool, debug: bool,
         _check_no_function()
     of_function = {name: options.pop(name) for name in Function.__struct_fields__ if name in options}
     function = None if code is None else Function(code=_code(code), **of_function)
-    echo(json.dumps(template(Fabric(prefix=prefix, function=function, **options)), indent=1))
+    echo(as_text(template(Fabric(prefix=prefix, function=function, **options))))
+
+
+def as_text(made: dict[str, Any]) -> str:
+    """A template as JSON with a line for each resource: small enough to be sent without a bucket for it."""
+    sections = [
+        f" {json.dumps(name)}: {json.dumps(section) if isinstance(section, str) else _lines(section)}"
+        for name, section in made.items()
+    ]
+    return "{\n" + ",\n".join(sections) + "\n}"
+
+
+def _lines(section: dict[str, Any]) -> str:
+    return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(each)}" for name, each in section.items()) + "\n }"
 
 
 def _check_no_function() -> None:

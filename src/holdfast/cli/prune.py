@@ -9,7 +9,7 @@ import click
 from msgspec.structs import replace
 
 from holdfast.bulk import deleting
-from holdfast.cli.bulk import after_option, chosen_in, run_on
+from holdfast.cli.many import after_option, chosen_in, run_on
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import duration, now
 from holdfast.client import select

@@ -14,6 +14,9 @@ USED: Final = "used"
 MARKED: Final = "marked"
 """The status of a message that left a mark outside of the inbox, by which a repeat of it is refused."""
 
+CLOSED: Final = "closed"
+"""The status of the mark of what takes no message any more, although none came."""
+
 NEVER_WOKEN: Final = 0
 """The revision of a head that never got a wake-up. Every message sends one in its own write, so there is no message."""
 

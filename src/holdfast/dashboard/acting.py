@@ -11,10 +11,11 @@ from starlette.responses import RedirectResponse, Response
 
 from holdfast.commands.execution import Fork, Forked, Signal, Status
 from holdfast.dashboard.actions import ACTION_NAMED, Action, On, offered, offered_on_many
+from holdfast.dashboard.asking import is_asked, name_of, question
 from holdfast.dashboard.links import safe_way_back
 from holdfast.dashboard.performing import perform
 from holdfast.dashboard.rendering import render
-from holdfast.dashboard.signals import signal_again
+from holdfast.dashboard.signals import signal_again, signal_form
 from holdfast.errors import HoldfastError, InvalidInput, InvalidState, NotFound
 from holdfast.http.problems import Problem, fault, problem_of
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.dashboard.forms import Form
     from holdfast.dashboard.visit import Visit
 
-__all__ = ["Outcome", "act", "name_of", "offered", "offered_on_many"]
+__all__ = ["Outcome", "act", "offered", "offered_on_many"]
 
 MOST_SELECTED: Final = 100
 PARTS: Final = {"execution": 2, "actor": 2, "parked": 3, "letter": 1}
@@ -45,7 +46,9 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 async def act(visit: Visit) -> Response:
-    """Perform the action of a form. Destructive ones are asked about first, on a page of their own."""
+    """Perform the action of a form. What it does not say is asked for first, on a page of its own, and so is whether
+    it is meant, if it cannot be taken back.
+    """
     form = visit.form
     assert form is not None, "an action has a form"
     action = ACTION_NAMED.get(form.one("action"))
@@ -55,15 +58,16 @@ async def act(visit: Visit) -> Response:
     visit.check_right(action.right)
     selected = _selected(form, action)
     back = safe_way_back(visit.root, form.one("back"))
-    if action.asks and form.one("sure") != "yes":
-        return render(
-            visit, "sure.html", action=action, fields=form.pairs(), names=[name_of(on) for on in selected], back=back
-        )
+    if action.command is Signal and form.one("sure") == "fields":
+        return await signal_form(visit, selected, form, back)
+    if is_asked(action, form):
+        return await question(visit, action, selected, form, back)
     outcomes = await _outcomes(visit, action, selected, form)
     if len(outcomes) == 1 and outcomes[0].is_done:
         return Done(f"{outcomes[0].what} {outcomes[0].text}", outcomes[0].href if action.command is Fork else back)
-    if action.command is Signal and form.one("checked") and outcomes[0].status == HTTPStatus.BAD_REQUEST:
-        return await signal_again(visit, selected[0], form, outcomes[0].text)
+    is_unfit = all(each.status == HTTPStatus.BAD_REQUEST for each in outcomes)
+    if action.command is Signal and form.one("checked") and is_unfit:
+        return await signal_again(visit, selected, form, back, outcomes[0].text)
     worst = max(each.status for each in outcomes)
     status = worst if len(outcomes) == 1 else HTTPStatus.OK
     return render(visit, "outcomes.html", status, action=action, outcomes=outcomes, back=back)
@@ -77,18 +81,13 @@ class Done(RedirectResponse):
         self.note = note
 
 
-def name_of(on: On) -> str:
-    """What an action is on, for people."""
-    return " ".join(on)
-
-
 def _selected(form: Form, action: Action) -> list[On]:
     """What the form is about, each once. Raises ``InvalidInput``."""
     texts = list(dict.fromkeys(form.all("on")))
     if not texts:
         raise InvalidInput("nothing is selected: tick the boxes of the rows that you mean")
-    if len(texts) > MOST_SELECTED or (len(texts) > 1 and not action.on_many):
-        raise InvalidInput(f"select at most {MOST_SELECTED if action.on_many else 1} at once, got {len(texts)}")
+    if len(texts) > MOST_SELECTED:
+        raise InvalidInput(f"select at most {MOST_SELECTED} at once, got {len(texts)}")
     found: list[On] = []
     for text in texts:
         try:
@@ -145,7 +144,7 @@ async def _performed(visit: Visit, command: Command[Any], form: Form) -> Any:
     """What a command answers. A fork that this form has made before is answered once more: its id says so."""
     try:
         return await perform(visit, command)
-    except InvalidState:
+    except (InvalidInput, InvalidState, NotFound):
         if not isinstance(command, Fork) or form.one("new_id").strip() or command.new_id is None:
             raise
         if not await _stands_as(visit, command.workflow, command.new_id):

@@ -49,8 +49,9 @@ LONGEST_NAME_CHARACTERS: Final = 500
 
 
 class Action(Struct, frozen=True, kw_only=True):
-    """One action. ``asks`` is what a page asks before it is done, for actions that cannot be taken back. It is offered
-    while what it acts on has one of these ``statuses``, or always.
+    """One action. ``asks`` is what a page asks before it is done, for actions that cannot be taken back. ``asks_for``
+    is a field of its form: one without it, such as that of a list, leads to a page that asks for it. An action is
+    offered while what it acts on has one of these ``statuses``, or always.
     """
 
     label: str
@@ -59,8 +60,8 @@ class Action(Struct, frozen=True, kw_only=True):
     make: Make
     done: str
     asks: str = ""
+    asks_for: str = ""
     statuses: tuple[str, ...] = ()
-    on_many: bool = True
 
     @property
     def name(self) -> str:
@@ -71,6 +72,11 @@ class Action(Struct, frozen=True, kw_only=True):
     def right(self) -> Right | None:
         """The right that it needs."""
         return NAMED[self.command].right
+
+    @property
+    def is_asked_about(self) -> bool:
+        """Whether a page asks something before it is done, if the form does not say it."""
+        return bool(self.asks or self.asks_for)
 
     def is_offered(self, visit: Visit, status: str) -> bool:
         """Whether a page shows it for something that has this status."""
@@ -164,17 +170,19 @@ ACTIONS: Final = (
            statuses=(PAUSED, BLOCKED)),
     Action(label="Pause", of="execution", command=Pause, make=_plain(Pause), done="starts nothing new",
            statuses=CLAIMABLE),
-    Action(label="Signal", of="execution", command=Signal, make=_signal, done="has the signal", statuses=OPEN),
+    Action(label="Signal", of="execution", command=Signal, make=_signal, done="has the signal",
+           asks_for="name", statuses=OPEN),
     Action(label="Answer the callback", of="execution", command=AnswerCallback, make=_answer,
-           done="has its answer", statuses=OPEN, on_many=False),
+           done="has its answer", asks_for="operation", statuses=OPEN),
     Action(label="Cancel", of="execution", command=Cancel, make=_cancel, done="is asked to stop",
-           asks="It is asked to stop: its clean-up and its sagas run first.", statuses=_CANCELLABLE),
+           asks="It is asked to stop: its clean-up and its sagas run first.", asks_for="reason",
+           statuses=_CANCELLABLE),
     Action(label="Terminate", of="execution", command=Terminate, make=_terminate, done="is ended",
-           asks="It ends at once, without clean-up or compensation.", statuses=OPEN),
+           asks="It ends at once, without clean-up or compensation.", asks_for="reason", statuses=OPEN),
     Action(label="Move to this code", of="execution", command=Move, make=_plain(Move),
            done="is pinned to the code of this app",
            asks="It goes on with the code of this app, whatever code it was pinned to.", statuses=OPEN),
-    Action(label="Fork", of="execution", command=Fork, make=_fork, done="is forked", on_many=False),
+    Action(label="Fork", of="execution", command=Fork, make=_fork, done="is forked", asks_for="before"),
     Action(label="Delete", of="execution", command=Delete, make=_plain(Delete), done="is deleted",
            asks="It is deleted with its history and its result. That cannot be taken back.", statuses=ENDED),
     Action(label="Resume", of="actor", command=ResumeActor, make=_plain(ResumeActor),
@@ -201,4 +209,4 @@ def offered(visit: Visit, of: str, status: str) -> list[Action]:
 
 def offered_on_many(visit: Visit, of: str) -> list[Action]:
     """The actions that a list offers for what is selected."""
-    return [each for each in ACTIONS if each.of == of and each.on_many and visit.may(each.right)]
+    return [each for each in ACTIONS if each.of == of and visit.may(each.right)]

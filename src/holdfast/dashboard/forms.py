@@ -30,6 +30,10 @@ class Form:
         """Every value of a field."""
         return [value for each, value in self._pairs if each == name]
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a field, which may be empty."""
+        return any(each == name for each, _ in self._pairs)
+
     def one(self, name: str) -> str:
         """The value of a field; empty without one. Of repeated fields it is the first."""
         return next(iter(self.all(name)), "")

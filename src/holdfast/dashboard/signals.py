@@ -45,18 +45,28 @@ async def signal_page(visit: Visit) -> Response:
     if not workflow or id is None:
         raise InvalidInput("say which execution: ?workflow=...&id=...")
     expected = await _expected(visit, workflow, check_id(id), name)
-    return await _page(visit, (workflow, id), name, expected, as_json=query.one("json") is not None)
+    back = visit.link("execution", workflow=workflow, id=id)
+    return await _page(visit, [(workflow, id)], name, expected, back, as_json=query.one("json") is not None)
 
 
-async def signal_again(visit: Visit, on: tuple[str, ...], form: Form, why: str) -> Response:
+async def signal_form(visit: Visit, selected: list[tuple[str, ...]], form: Form, back: str) -> Response:
+    """The form for one signal to all that are selected: its fields are of the type that the first of them waits for.
+    What is sent has to fit each of them.
+    """
+    (workflow, id), name = selected[0], form.one("name").strip()
+    expected = await _expected(visit, workflow, id, name)
+    return await _page(visit, selected, name, expected, back, as_json=False, text=form.one("value"))
+
+
+async def signal_again(visit: Visit, selected: list[tuple[str, ...]], form: Form, back: str, why: str) -> Response:
     """The form once more, with what was typed, and why it was not taken."""
-    workflow, id, name = on[0], on[1], form.one("name").strip()
+    (workflow, id), name = selected[0], form.one("name").strip()
     expected, typed = await _expected(visit, workflow, id, name), _typed(form)
     text = form.one("value") or (json.dumps(typed, indent=1) if typed and expected.field is None else "")
     if expected.field is not None and typed:
         expected = Expected(expected.type, filled(expected.field, typed))
     as_json = not _is_of_fields(form)
-    return await _page(visit, (workflow, id), name, expected, as_json=as_json, text=text, problem=why)
+    return await _page(visit, selected, name, expected, back, as_json=as_json, text=text, problem=why)
 
 
 async def signal_value(visit: Visit, workflow: str, id: str, name: str, form: Form) -> Any:
@@ -115,21 +125,24 @@ async def _expected(visit: Visit, workflow: str, id: str, name: str) -> Expected
 
 async def _page(
     visit: Visit,
-    on: tuple[str, str],
+    selected: list[tuple[str, ...]],
     name: str,
     expected: Expected,
+    back: str,
     *,
     as_json: bool,
     text: str = "",
     problem: str = "",
 ) -> Response:
-    status = status_of(await visit.read(Status(*on)))
+    status = status_of(await visit.read(Status(selected[0][0], selected[0][1])))
     field = None if as_json else expected.field
     return render(
         visit,
         "signal.html",
         400 if problem else 200,
         status=status,
+        selected=selected,
+        back=back,
         name=name,
         awaited=sorted({each.name for each in status.waits if each.kind == SIGNAL}),
         field=field,

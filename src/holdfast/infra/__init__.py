@@ -8,16 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.infra.options import (
-    EventRule,
-    Existing,
-    Fabric,
-    Function,
-    LocalCode,
-    UploadedCode,
-    local_code,
-    uploaded_code,
-)
+from holdfast.infra.function_options import Existing, Function, LocalCode, UploadedCode, local_code, uploaded_code
+from holdfast.infra.options import EventRule, Fabric
 from holdfast.infra.template import template
 
 if TYPE_CHECKING:

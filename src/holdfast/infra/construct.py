@@ -14,7 +14,8 @@ from typing import Any, Final, cast
 from holdfast.backends.aws.names import LIVE
 from holdfast.errors import ConfigurationError
 from holdfast.infra.function import home_url
-from holdfast.infra.options import Existing, Fabric, Function, UploadedCode
+from holdfast.infra.function_options import Existing, Function, UploadedCode
+from holdfast.infra.options import Fabric
 from holdfast.infra.template import resources
 
 try:

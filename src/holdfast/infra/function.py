@@ -10,9 +10,10 @@ from holdfast.backends.aws.names import DOORBELL, LIVE, base
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import ConfigurationError
 from holdfast.infra.events import sweep
-from holdfast.infra.intrinsics import REGION, Properties, Resources, arn, attribute, joined, ref, resource
-from holdfast.infra.options import Existing, Fabric, Function, LocalCode, UploadedCode, digest_of
-from holdfast.infra.permissions import allow, inline, role
+from holdfast.infra.function_options import Existing, Function, LocalCode, UploadedCode, digest_of
+from holdfast.infra.function_role import function_role
+from holdfast.infra.intrinsics import REGION, Properties, Resources, attribute, joined, ref, resource
+from holdfast.infra.options import Fabric
 from holdfast.infra.queues import LOGICAL_IDS, which
 from holdfast.items import HEAD
 from holdfast.messaging.outbox import ENTRY_PREFIX
@@ -82,21 +83,21 @@ def _function(fabric: Fabric, made: Function, resolve: Resolve) -> Resources:
         "Role": attribute("FunctionRole", "Arn"),
         "Environment": {"Variables": {**made.environment, "HOLDFAST_URL": home_url(fabric)}},
         "LoggingConfig": {"LogGroup": ref("FunctionLog")},
+        "Layers": list(made.layers) or None,
+        "VpcConfig": _network(made),
+        "SnapStart": {"ApplyOn": "PublishedVersions"} if made.snap_start else None,
+        "TracingConfig": {"Mode": "Active"} if made.tracing else None,
     }
     # A version is a snapshot: unless the name of the resource changes with its content, CloudFormation keeps the old
     # one, and `live` would continue with old code. Lambda refuses a second snapshot of the same content, so nothing
     # else may change the name.
-    seen = {name: value for name, value in properties.items() if name not in NOT_OF_A_VERSION}
+    seen = {name: value for name, value in properties.items() if name not in NOT_OF_A_VERSION and value is not None}
     version = f"FunctionVersion{digest_of([resolve(seen), made.code.digest])}"
     return {
         "FunctionLog": resource(
             "AWS::Logs::LogGroup", {"LogGroupName": f"/aws/lambda/{name}", "RetentionInDays": made.log_days}
         ),
-        "FunctionRole": role(
-            "lambda.amazonaws.com",
-            ManagedPolicyArns=[ref("WorkerPolicy")],
-            Policies=inline("log", [allow("Log", ("logs:CreateLogStream", "logs:PutLogEvents"), _log_arn(name))]),
-        ),
+        "FunctionRole": function_role(name, made),
         "Function": resource("AWS::Lambda::Function", properties),
         # Executions that are pinned to an old version need its code as long as they live.
         version: resource("AWS::Lambda::Version", {"FunctionName": ref("Function")}, kept=True),
@@ -115,9 +116,10 @@ def _code(code: LocalCode | UploadedCode) -> Any:
             return {"S3Bucket": bucket, "S3Key": key}
 
 
-def _log_arn(name: str) -> dict[str, Any]:
-    """The streams of one group: that is how the ARN of a group ends."""
-    return arn("logs", f"log-group:/aws/lambda/{name}:*")
+def _network(made: Function) -> Properties | None:
+    if not made.subnets:
+        return None
+    return {"SubnetIds": list(made.subnets), "SecurityGroupIds": list(made.security_groups)}
 
 
 def _callers(fabric: Fabric, target: Any) -> Resources:

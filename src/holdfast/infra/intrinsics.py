@@ -13,6 +13,8 @@ Resources = dict[str, dict[str, Any]]
 """Logical id → resource, as in the ``Resources`` of a template."""
 
 REGION: Final = {"Ref": "AWS::Region"}
+PARTITION: Final = {"Ref": "AWS::Partition"}
+"""``aws``, ``aws-cn``, ``aws-us-gov``, …: a part of AWS with accounts of its own."""
 
 
 def ref(logical_id: str) -> Properties:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from msgspec import Struct
 
 from holdfast.backends.aws import names
 from holdfast.errors import ConfigurationError
+from holdfast.infra.function_options import Existing, Function, digest_of
 from holdfast.infra.intrinsics import here
 
 PREFIX: Final = re.compile(r"[a-z][a-z0-9-]{0,18}[a-z0-9]|[a-z]")
+"""Of twenty characters: a bucket's name has at most 63, and contains account and region."""
+
 TENANT: Final = re.compile(r"[A-Za-z0-9_-]+/")
 """It has no wildcard of a condition of IAM."""
-
-"""Of twenty characters: a bucket's name has at most 63, and contains account and region."""
 
 BUS: Final = re.compile(r"[/.\-_A-Za-z0-9:]{1,1600}")
 """A name or an ARN ("PutRule", EventBridge API reference)."""
@@ -32,85 +31,9 @@ VISIBILITY_PER_TIMEOUT: Final = 6
 
 LONGEST_TIMEOUT_SECONDS: Final = 900
 LONGEST_WINDOW_SECONDS: Final = 300
-LOG_DAYS: Final = (
-    1,
-    3,
-    5,
-    7,
-    14,
-    30,
-    60,
-    90,
-    120,
-    150,
-    180,
-    365,
-    400,
-    545,
-    731,
-    1096,
-    1827,
-    2192,
-    2557,
-    2922,
-    3288,
-    3653,
-)
-"""How long logs may be kept ("PutRetentionPolicy", CloudWatch Logs API reference)."""
-
 LARGEST_BATCH: Final = 10_000
 LARGEST_BATCH_AT_ONCE: Final = 10
 """A larger batch requires a window ("Using Lambda with Amazon SQS", developer guide)."""
-
-
-class LocalCode(Struct, frozen=True):
-    """A folder or zip file on this machine: ``aws cloudformation package`` uploads it. ``digest`` is of its content."""
-
-    path: str
-    digest: str
-
-
-class UploadedCode(Struct, frozen=True):
-    """A zip file in a bucket, under a key that no other code will ever have. CDK may resolve both later."""
-
-    bucket: str
-    key: str
-    digest: str
-
-
-class Function(Struct, frozen=True, kw_only=True):
-    """The function of the template: it handles wake-ups and ordered messages, sweeps, and answers calls.
-
-    Raises ``ConfigurationError`` for a number of ``log_days`` that CloudWatch does not support.
-    """
-
-    code: LocalCode | UploadedCode
-    handler: str = "handler.handler"
-    runtime: str = "python3.13"
-    architecture: Literal["arm64", "x86_64"] = "arm64"
-    memory_mb: int = 512
-    timeout_seconds: int = 60
-    environment: dict[str, str] = {}
-    reserved_concurrency: int | None = None
-    log_days: int = 30
-    url: Literal["off", "iam", "public"] = "off"
-
-    def __post_init__(self) -> None:
-        if self.log_days not in LOG_DAYS:
-            days = ", ".join(str(each) for each in LOG_DAYS)
-            raise ConfigurationError(f"log_days must be one of {days}, got {self.log_days}")
-
-
-class Existing(Struct, frozen=True, kw_only=True):
-    """A function that is created elsewhere: its name, and the ARN of the alias to call. CDK may resolve both later.
-
-    Its creator attaches the worker's policy to its role, lets it invoke its own versions and itself recursively
-    (``RecursiveLoop``), and sets ``HOLDFAST_URL``. ``DurableFabric`` does all of it.
-    """
-
-    name: Any
-    alias_arn: Any
-    timeout_seconds: int = 60
 
 
 class EventRule(Struct, frozen=True):
@@ -232,30 +155,3 @@ class Fabric(Struct, frozen=True, kw_only=True):
     def bucket(self) -> Any:
         """The name of the bucket, for the template."""
         return self.own_bucket or here(names.bucket(self.prefix, "${AWS::AccountId}", "${AWS::Region}"))
-
-
-def local_code(path: Path) -> LocalCode:
-    """The code in this folder or zip file, with a digest of its names and contents: new code, new version.
-
-    Raises ``ConfigurationError`` if there is none.
-    """
-    files = sorted(each for each in path.rglob("*") if each.is_file() and "__pycache__" not in each.parts)
-    if path.is_file():
-        files = [path]
-    if not files:
-        raise ConfigurationError(f"there is no code in {path}: build it first, or correct the path")
-    content = [(file.relative_to(path).as_posix(), hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
-    return LocalCode(str(path), digest_of(content))
-
-
-def uploaded_code(url: str) -> UploadedCode:
-    """The code at ``s3://bucket/key``. Its key is used as its digest. Raises ``ConfigurationError``."""
-    bucket, _, key = url.removeprefix("s3://").partition("/")
-    if not bucket or not key:
-        raise ConfigurationError(f"{url!r} names no object: write s3://bucket/key")
-    return UploadedCode(bucket, key, digest_of(url))
-
-
-def digest_of(value: Any) -> str:
-    """Forty bits of the digest of the value as JSON: enough to distinguish versions of one function."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:10]

@@ -1,10 +1,14 @@
 """The permissions: exact actions on exact resources, as policies for roles.
 
-=========  ==========================================================================================================
-worker     receives messages and does the work
-client     starts, calls, sends, signals and reads; never receives a message of a queue
-reader     reads: for dashboards, and for people who should change nothing
-=========  ==========================================================================================================
+===========  ========================================================================================================
+worker       receives messages and does the work
+client       everything that a process without a worker may do: starts, documents, sessions, lists
+caller       starts, calls, sends, signals, publishes, and waits for results; nothing else
+idempotency  keeps the records of idempotent handlers; nothing else
+reader       reads: for dashboards, and for people who should change nothing
+===========  ========================================================================================================
+
+A test compares them with the requests that the code sends: none is refused, and no right is without use.
 """
 
 from __future__ import annotations
@@ -13,11 +17,15 @@ from typing import Any, Final
 
 from holdfast.actors.record import PARTITION_PREFIX as ACTORS
 from holdfast.backends.aws.names import base
+from holdfast.coordination.idempotency.record import PARTITION_PREFIX as IDEMPOTENCY_KEYS
+from holdfast.infra.function_options import Function
 from holdfast.infra.intrinsics import Resources, arn, attribute, ref, resource
-from holdfast.infra.options import Fabric, Function
+from holdfast.infra.options import Fabric
 from holdfast.infra.queues import queue_arn, which
 from holdfast.infra.storage import bucket_arn, index_arn, indexes, stream_arn, table_arn
 from holdfast.keys import SEPARATOR
+from holdfast.messaging.outbox import PARTITION_PREFIX as OUTBOX
+from holdfast.ports import SALT_PARTITION
 from holdfast.workflows.record import PARTITION_PREFIX as WORKFLOWS
 
 Statement = dict[str, Any]
@@ -27,6 +35,9 @@ READ_ROWS: Final = tuple(action for action in READ if action != "dynamodb:Scan")
 WRITE: Final = ("dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
 """In transactions too, where each write carries its own condition ("Using IAM with DynamoDB transactions", developer
 guide)."""
+
+KEEP: Final = ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
+"""A record of a key is never deleted by its handler."""
 
 FOLLOW: Final = (
     "dynamodb:DescribeStream",
@@ -57,15 +68,18 @@ BROAD: Final = {
     "DoorbellDeadPolicy": "the same",
     "OrderedPolicy": "the same",
     "OrderedDeadPolicy": "the same",
+    "FunctionRole": "in a VPC, or with tracing: Lambda's own requests for these name no resource",
 }
 """The resources of the template whose policies say ``*``, and why. A test checks that there are no others."""
 
 
 def policies(fabric: Fabric) -> Resources:
-    """The three policies, and one for each tenant. Attach them to the roles of functions and people of your own."""
+    """The policies, and one for each tenant. Attach them to the roles of functions and people of your own."""
     return {
         "WorkerPolicy": _policy(f"Does the work of {base(fabric.prefix)}", worker(fabric)),
         "ClientPolicy": _policy(f"Starts and calls what {base(fabric.prefix)} runs", client(fabric)),
+        "CallerPolicy": _policy(f"Calls what {base(fabric.prefix)} runs, and no more", caller(fabric)),
+        "IdempotencyPolicy": _policy(f"Keeps idempotency keys in {base(fabric.prefix)}", idempotency(fabric)),
         "ReaderPolicy": _policy(f"Looks into {base(fabric.prefix)}, and changes nothing", reader(fabric)),
         **{
             f"Tenant{number}ReaderPolicy": _policy(
@@ -99,8 +113,31 @@ def client(fabric: Fabric) -> list[Statement]:
         *_table(fabric, (*READ, *WRITE)),
         allow("Queues", SEND, *queues),
         *_schedules(fabric),
-        allow("Blobs", ("s3:GetObject", "s3:PutObject"), bucket_arn(fabric, "/*")),
-        allow("ListBlobs", ("s3:ListBucket",), bucket_arn(fabric)),
+        *_blobs(fabric),
+        *_key(fabric, *SEAL_ROWS),
+    ]
+
+
+def caller(fabric: Fabric) -> list[Statement]:
+    """What a process may do that only starts, calls, sends, signals, publishes and waits. It can list nothing."""
+    queues = [queue_arn(fabric, name) for name in which(fabric)]
+    own = [f"{kind}*" for kind in (ACTORS, OUTBOX, WORKFLOWS)]
+    return [
+        allow("Rows", ("dynamodb:GetItem", "dynamodb:Query", *WRITE), table_arn(fabric), condition=_keys(*own)),
+        *_settings(fabric),
+        allow("Queues", SEND, *queues),
+        *_schedules(fabric),
+        *_blobs(fabric),
+        *_key(fabric, *SEAL_ROWS),
+    ]
+
+
+def idempotency(fabric: Fabric) -> list[Statement]:
+    """What a process may do that only has idempotent handlers."""
+    return [
+        allow("Rows", KEEP, table_arn(fabric), condition=_keys(f"{IDEMPOTENCY_KEYS}*")),
+        *_settings(fabric),
+        *_blobs(fabric),
         *_key(fabric, *SEAL_ROWS),
     ]
 
@@ -111,6 +148,8 @@ def reader(fabric: Fabric) -> list[Statement]:
     return [
         *_table(fabric, READ),
         allow("Queues", ("sqs:GetQueueAttributes", "sqs:GetQueueUrl"), *queues),
+        allow("Schedules", ("scheduler:GetScheduleGroup",), arn("scheduler", f"schedule-group/{base(fabric.prefix)}")),
+        allow("Events", ("events:DescribeEventBus",), arn("events", f"event-bus/{base(fabric.prefix)}")),
         allow("Blobs", ("s3:GetObject",), bucket_arn(fabric, "/*")),
         allow("ListBlobs", ("s3:ListBucket",), bucket_arn(fabric)),
         *_key(fabric, "kms:Decrypt"),
@@ -123,9 +162,8 @@ def tenant_reader(fabric: Fabric, tenant: str) -> list[Statement]:
     large values, whose objects are named by their content.
     """
     own = [f"{WORKFLOWS}*{SEPARATOR}{tenant}*", f"{ACTORS}*{SEPARATOR}{tenant}*"]
-    condition = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": own}, "Null": {"dynamodb:LeadingKeys": "false"}}
     return [
-        allow("Rows", READ_ROWS, table_arn(fabric), condition=condition),
+        allow("Rows", READ_ROWS, table_arn(fabric), condition=_keys(*own)),
         *_key(fabric, "kms:Decrypt"),
     ]
 
@@ -169,6 +207,33 @@ def _policy(description: str, statements: list[Statement]) -> dict[str, Any]:
 def _table(fabric: Fabric, actions: tuple[str, ...]) -> list[Statement]:
     found = [index_arn(fabric, index) for index in indexes(fabric)]
     return [allow("Table", actions, table_arn(fabric)), allow("Indexes", ("dynamodb:Query",), *found)]
+
+
+def _keys(*patterns: str) -> dict[str, Any]:
+    """Only items whose partitions match, and no request without a partition ("Using IAM policy conditions for
+    fine-grained access control", DynamoDB developer guide).
+    """
+    return {
+        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(patterns)},
+        "Null": {"dynamodb:LeadingKeys": "false"},
+    }
+
+
+def _settings(fabric: Fabric) -> list[Statement]:
+    """What every process reads about the home itself."""
+    return [
+        allow("Settings", ("dynamodb:GetItem",), table_arn(fabric), condition=_keys(SALT_PARTITION)),
+    ]
+
+
+def _blobs(fabric: Fabric) -> list[Statement]:
+    """Large values. Without the right to list, S3 says "forbidden" where "missing" is meant
+    (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html).
+    """
+    return [
+        allow("Blobs", ("s3:GetObject", "s3:PutObject"), bucket_arn(fabric, "/*")),
+        allow("ListBlobs", ("s3:ListBucket",), bucket_arn(fabric)),
+    ]
 
 
 def _schedules(fabric: Fabric) -> list[Statement]:

@@ -14,8 +14,9 @@ LONGEST_DAYS_SECONDS: Final = 14 * 86_400
 LOGICAL_IDS: Final = {DOORBELL: "Doorbell", ORDERED: "Ordered"}
 
 RECEIVES: Final = {DOORBELL: 10, ORDERED: 100}
-"""After this many attempts a message is moved to the dead letters. Later messages then overtake an ordered one, so it
-gets many more; both get at least the five that Lambda requires ("Using Lambda with Amazon SQS", developer guide)."""
+"""After this many receipts a message is moved to the dead letters; both get at least the five that Lambda requires
+("Using Lambda with Amazon SQS", developer guide). An ordered one is received whenever one before it in its group fails,
+so it gets five times the attempts that an actor makes (``ORDERED_RETRY``) before it parks the message."""
 
 
 def which(fabric: Fabric) -> tuple[str, ...]:

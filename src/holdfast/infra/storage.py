@@ -16,7 +16,12 @@ UPLOAD_DAYS: Final = 1
 
 
 def table(fabric: Fabric) -> Resources:
-    """The table, exactly as ``create_table`` creates it, encrypted and guarded against deletion by mistake."""
+    """The table as ``create_table`` creates it, and guarded against deletion by mistake.
+
+    DynamoDB encrypts every table. Without ``key_arn`` it uses a key that AWS owns, which is free: ``SSEEnabled`` alone
+    would choose a key of the account that AWS manages, whose use is billed
+    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/EncryptionAtRest.html).
+    """
     if fabric.own_table:
         return {}
     properties: dict[str, Any] = table_definition(base(fabric.prefix)) | {
@@ -24,7 +29,7 @@ def table(fabric: Fabric) -> Resources:
         "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
         "SSESpecification": {"SSEEnabled": True, "SSEType": "KMS", "KMSMasterKeyId": fabric.key_arn}
         if fabric.key_arn
-        else {"SSEEnabled": True},
+        else None,
         "DeletionProtectionEnabled": fabric.keep_data,
         "StreamSpecification": {"StreamViewType": "NEW_IMAGE"} if fabric.stream else None,
     }

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from holdfast.backends.aws.names import base
 from holdfast.infra.events import bus_and_schedules, event_rules
 from holdfast.infra.function import Resolve, function, home_url
-from holdfast.infra.intrinsics import Resources, attribute, here, ref
-from holdfast.infra.options import Fabric, Function
+from holdfast.infra.function_options import Function
+from holdfast.infra.intrinsics import PARTITION, REGION, Resources, attribute, joined, ref
+from holdfast.infra.options import Fabric
 from holdfast.infra.permissions import policies
 from holdfast.infra.queues import LOGICAL_IDS, queues, which
 from holdfast.infra.storage import bucket, table
 from holdfast.infra.watching import alarms, dashboard, filters
+
+CONSOLE: Final = "console.aws.amazon.com"
+
+OTHER_CONSOLES: Final = {
+    "China": ("aws-cn", "console.amazonaws.cn"),
+    "GovCloud": ("aws-us-gov", "console.amazonaws-us-gov.com"),
+}
+"""The partitions whose console has another address
+(https://docs.amazonaws.cn/en_us/aws/latest/userguide/introduction.html,
+https://docs.aws.amazon.com/govcloud-us/latest/UserGuide/govcloud-console.html)."""
 
 
 def template(fabric: Fabric, resolve: Resolve = lambda value: value) -> dict[str, Any]:
@@ -22,11 +33,14 @@ def template(fabric: Fabric, resolve: Resolve = lambda value: value) -> dict[str
     ``ConfigurationError``.
 
     >>> sorted(template(Fabric(prefix="shop"))["Outputs"])[:3]
-    ['Bucket', 'Bus', 'ClientPolicy']
+    ['Bucket', 'Bus', 'CallerPolicy']
     """
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
         "Description": f"{base(fabric.prefix)}: durable workflows and actors of Holdfast",
+        "Conditions": {
+            f"In{name}": {"Fn::Equals": [PARTITION, partition]} for name, (partition, _) in OTHER_CONSOLES.items()
+        },
         "Resources": resources(fabric, resolve),
         "Outputs": {name: {"Value": value} for name, value in outputs(fabric).items()},
     }
@@ -55,11 +69,8 @@ def outputs(fabric: Fabric) -> dict[str, Any]:
         "Table": base(fabric.prefix),
         "Bucket": fabric.bucket,
         "Bus": ref("Bus"),
-        "Dashboard": here(
-            "https://${AWS::Region}.console.aws.amazon.com/cloudwatch/home?region=${AWS::Region}#dashboards:name="
-            + base(fabric.prefix)
-        ),
-        **{name: ref(name) for name in ("WorkerPolicy", "ClientPolicy", "ReaderPolicy")},
+        "Dashboard": _dashboard_url(base(fabric.prefix)),
+        **{name: ref(name) for name in policies(fabric)},
         **{f"{LOGICAL_IDS[name]}Queue": ref(LOGICAL_IDS[name]) for name in which(fabric)},
     }
     if isinstance(fabric.function, Function):
@@ -67,3 +78,10 @@ def outputs(fabric: Fabric) -> dict[str, Any]:
         if fabric.function.url != "off":
             found["FunctionUrl"] = attribute("FunctionUrl", "FunctionUrl")
     return found
+
+
+def _dashboard_url(name: str) -> dict[str, Any]:
+    domain: Any = CONSOLE
+    for condition, (_, console) in OTHER_CONSOLES.items():
+        domain = {"Fn::If": [f"In{condition}", console, domain]}
+    return joined("https://", domain, "/cloudwatch/home?region=", REGION, f"#dashboards:name={name}")

@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from holdfast import metrics
 from holdfast.backends.aws import names
+from holdfast.infra.function_options import Existing, Function
 from holdfast.infra.intrinsics import REGION, Properties, Resources, joined, ref, resource
-from holdfast.infra.options import Existing, Fabric, Function
+from holdfast.infra.options import Fabric
 from holdfast.infra.queues import LOGICAL_IDS, which
 from holdfast.infra.storage import indexes
 

@@ -96,14 +96,8 @@ class Outbox:
         runtime = self._connect()
         name, data = self._encoded(event, id)
         entry = self.entry(name, data, id, unit)
-        departs = isinstance(unit, Turn) and unit.departs(self.partition)
-        if entry.place:
-            stamp, sender = entry.place, ids.fingerprint(entry.group.encode())
-        elif departs:
-            stamp, sender = unit.next_stamp(), ids.fingerprint(unit.partition.encode())
-        else:
-            stamp, sender = runtime.sender.next_stamp(), runtime.sender.name
-        if departs:
+        stamp, sender = _place_of(entry, unit, runtime, departs=unit.departs(self.partition))
+        if unit.departs(self.partition):
             unit.depart(self.partition, entry_sort(stamp, sender), encode_entry(entry))
             return
         unit.add(self.partition, *entry_writes(self.partition, stamp, sender, entry, runtime.clock.now_ms()))
@@ -255,6 +249,15 @@ class Outbox:
         if outbox.nests_too_deep(data):
             raise too_deep(f"event {name}, as its consumers are given it,")
         return name, data
+
+
+def _place_of(entry: Entry, unit: Unit, runtime: Runtime, *, departs: bool) -> tuple[int, str]:
+    """The stamp and the sender of an event that ``unit`` publishes: its place in the outbox."""
+    if entry.place:
+        return entry.place, ids.fingerprint(entry.group.encode())
+    if departs and isinstance(unit, Turn):
+        return unit.next_stamp(), ids.fingerprint(unit.partition.encode())
+    return runtime.sender.next_stamp(), runtime.sender.name
 
 
 class Publish(Struct, frozen=True):

@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 
 from holdfast.actors.mailbox.delivery import deliver as put_into
 from holdfast.actors.record import Call, encode, key_of, partition_of
+from holdfast.coordination.arrived import arrived
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import ABSENT, Delete, Item, Put
 from holdfast.kernel.identity import BY_CONTENT
@@ -49,14 +50,14 @@ class Relays(Relaying, frozen=True, kw_only=True):
         """See ``Stages``."""
         if host.draining:
             return await self.rest(entity, host)
-        entries = await host.home.store.query(entity.partition, prefix=ENTRY_PREFIX, limit=RELAY_BATCH)
-        entity.full = bool(entries.items)
-        if not entries.items:
+        entries = await arrived(host.home, entity.partition, ENTRY_PREFIX, RELAY_BATCH)
+        entity.full = bool(entries)
+        if not entries:
             return Idle(None, host.limits.linger_seconds)
-        messages, leaving = await address(entries.items, entity, host)
+        messages, leaving = await address(entries, entity, host)
         await deliver(messages, self.runtime, host)
         await send_off(leaving, entity, host)
-        await mark([Delete(entity.partition, item.sort) for item in entries.items], entity, host)
+        await mark([Delete(entity.partition, item.sort) for item in entries], entity, host)
         self.patience.succeeded()
         return AGAIN
 

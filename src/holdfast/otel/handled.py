@@ -30,7 +30,7 @@ def of_handled(handled: Handled) -> Span:
     return Span(
         name=name[:LONGEST_NAME_CHARACTERS],
         trace=trace or call_trace(handling.partition, handling.id),
-        id=call_span(handling.partition, handling.method, handling.id, handling.attempt, handling.began),
+        id=call_span(handling.partition, handling.place, handling.id, handling.attempt, handling.began),
         parent=parent,
         flags=flags,
         begins=min(handling.began, handled.at),
@@ -42,7 +42,11 @@ def of_handled(handled: Handled) -> Span:
 
 
 def _named(handling: Handling) -> tuple[str, Kind, str]:
-    """The name of the span, its kind, and what has handled it: an actor, a consumer, or a schedule."""
+    """The name of the span, its kind, and what has handled it: an actor, a consumer, or a schedule.
+
+    The methods of a schedule are ``tick``, ``run`` for its handler, and ``arm`` when it is new or has changed
+    (``messaging.cron``).
+    """
     actor = actor_of(handling.partition)
     if not actor.startswith(HIDDEN_MARK):
         return f"actor {actor}.{handling.method}", "internal" if handling.reads else "consumer", actor
@@ -50,4 +54,4 @@ def _named(handling: Handling) -> tuple[str, Kind, str]:
     if consumer:
         return f"consume {consumer}", "consumer", consumer
     schedule = key_of(handling.partition)
-    return f"tick {schedule}", "internal", schedule
+    return f"{handling.method} {schedule}", "internal", schedule

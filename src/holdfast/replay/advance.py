@@ -10,8 +10,9 @@ from holdfast.coordination.lease import Fenced
 from holdfast.errors import StoreError
 from holdfast.kernel import ownership
 from holdfast.kernel.outcomes import Blocked
+from holdfast.replay.contest import contest
 from holdfast.replay.entries import DELIVERIES, Tried
-from holdfast.replay.program import Effect, SqlEffect
+from holdfast.replay.program import Contested, Effect, SqlEffect
 from holdfast.replay.transact import transact
 
 if TYPE_CHECKING:
@@ -45,10 +46,16 @@ def advance(partition: str, work: Work, host: Host) -> None:
 
 
 def _fall_due(now: int, work: Work) -> None:
-    for op in work.pop_due(now):
+    due = work.pop_due(now)
+    for place, (_, op) in enumerate(due):
         match work.program.due(op, now):
             case None:
                 pass
+            case Contested() as contested:
+                work.pending.append(contested)
+                for later in due[place + 1 :]:  # after it, so that they come in the order of their times
+                    work.add_timer(*later)
+                return
             case Effect() | SqlEffect() as effect:
                 work.pending.append(effect)
             case arrival:
@@ -130,8 +137,8 @@ async def _flush(entity: JournaledEntity, work: Work, host: Host) -> None:
 
 
 async def start(entity: JournaledEntity, work: Work, host: Host) -> bool:
-    """Let the effects happen: concurrently, or inside the store's own transaction, one after the other. Answers
-    whether the program has gone on meanwhile.
+    """Let the effects happen: concurrently, or inside the store's own transaction, one after the other, as what is
+    contested is decided. Answers whether the program has gone on meanwhile.
     """
     effects, work.pending = work.pending, []
     goes_on = False
@@ -142,6 +149,9 @@ async def start(entity: JournaledEntity, work: Work, host: Host) -> bool:
             case SqlEffect() if work.program.wants(effect.op):  # an earlier one may have made the body give up on it
                 await transact(effect, work, host)
                 goes_on = True
-            case SqlEffect():
+            case Contested() if work.program.wants(effect.op):
+                await contest(effect, entity, work)
+                goes_on = True
+            case SqlEffect() | Contested():
                 pass
     return goes_on

@@ -93,16 +93,21 @@ class Journal:
     async def load(self) -> None:
         """Read every segment of the run, once. Raises ``Fenced`` if one of them has a newer writer: behind it, even the
         empty segment that fences older owners would take a place that is not ours.
+
+        It ends where a segment is missing. A page that is no snapshot may show one that a fenced owner still writes,
+        and not the one before: ``fence`` adopts both, each at its place.
         """
         after: str | None = None
         loaded: list[Entry] = []
         while True:
             page = await self._store.query(self.partition, prefix=f"{SEGMENT_PREFIX}{self._run:06d}#", after=after)
             for item in page.items:
+                if item.sort != segment_sort(self._run, self.position):
+                    break
                 if item.epoch > self.epoch:
                     raise Fenced(f"{self.partition} is owned under epoch {item.epoch}")
                 loaded += decode_entries(item.body)
-            self.position += len(page.items)
+                self.position += 1
             if (after := page.cursor) is None:
                 break
         self._loaded(loaded)
@@ -176,13 +181,30 @@ class Journal:
                 await self._append(entries, *(() if self.buffer or not parts else parts.pop(0)))
             except Refused as refused:
                 raise Fenced(f"{self.partition}: {refused}") from None
-            self.count += len(entries)
-            if self.told is not None:
-                self.told(entries)
-            if self.deaths:
-                self.deaths = deaths_in_a_row(entries, self.deaths)
+            self._tell(entries)
         for part in parts:
             await self._write_as_owner(*part)
+
+    async def record_with(self, entry: Entry, *claim: Write) -> None:
+        """Make one more entry durable behind all others, and what was noted with it, if the ``claim`` in the same write
+        is not refused. Raises ``Refused`` if it is, and ``Fenced``.
+        """
+        entries = [*self._resumed, entry, *self._pending]
+        try:
+            await self._append(entries, *claim)
+        except Refused as refused:
+            if refused.index > 0:
+                raise
+            raise Fenced(f"{self.partition}: {refused}") from None
+        self._pending = self._resumed = ()
+        self._tell(entries)
+
+    def _tell(self, entries: Sequence[Entry]) -> None:
+        self.count += len(entries)
+        if self.told is not None:
+            self.told(entries)
+        if self.deaths:
+            self.deaths = deaths_in_a_row(entries, self.deaths)
 
     async def park(self, at: int, left: Update) -> None:
         """Leave the entity as ``left`` says, and let deaths count from zero after this. Raises ``Fenced``."""

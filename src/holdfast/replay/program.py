@@ -68,6 +68,19 @@ class SqlEffect(Struct, frozen=True):
 AnyEffect = Effect | SqlEffect
 
 
+class Contested(Struct, frozen=True, gc=False):
+    """An arrival that counts only if nothing else came first: ``claim`` is written together with its record.
+
+    ``came_first`` is asked with the item in the way of a refused claim: true if something else came first, which is in
+    the inbox; false if the claim need not be written.
+    """
+
+    op: str
+    arrival: Arrival
+    claim: Write
+    came_first: Callable[[Item | None], Coroutine[Any, Any, bool]]
+
+
 class Asked(Struct, frozen=True, gc=False):
     """What a program newly wants: effects, timers, what it no longer wants, and marks and writes for the store.
 
@@ -147,7 +160,7 @@ class Program(Protocol):
         """What it newly wants since it was last asked; ``None`` if nothing."""
         ...
 
-    def due(self, op: str, now: int) -> Arrival | AnyEffect | None:
+    def due(self, op: str, now: int) -> Arrival | AnyEffect | Contested | None:
         """What a timer that is due means: a firing, another attempt, or nothing any more."""
         ...
 

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct
 from holdfast.failure import ErrorRecord
 from holdfast.replay.entries import TIMER, Done, Entry, Failed, Pending, Resumed, is_sleep
 from holdfast.replay.loop import DurableLoop
-from holdfast.replay.tasks import DurableFuture, Handle, Timer
+from holdfast.replay.tasks import DurableFuture, Handle, Timer, closed_callback
 
 Decode = Callable[[bytes], Any]
 
@@ -66,12 +66,13 @@ class Operation(DurableFuture):
 class DueTimer(Timer):
     """A durable timer: it fires at ``due_at`` (milliseconds), never earlier (G8).
 
-    It is no future: firing it makes a callback of asyncio's ready; cancelling it withdraws it.
+    It is no future: firing it makes a callback of asyncio's ready; cancelling it withdraws it. ``closes`` is the
+    callback that takes no answer any more once it has fired, if any.
     """
 
     kind: Final = TIMER
 
-    __slots__ = ("_loop", "_withdrawn", "delay_ms", "due_at", "id")
+    __slots__ = ("_loop", "_withdrawn", "closes", "delay_ms", "due_at", "id")
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class DueTimer(Timer):
     ) -> None:
         super().__init__(when, handle)
         self.id = id
+        self.closes = closed_callback.get()
         self.due_at = _milliseconds(when)
         self.delay_ms = _milliseconds(when - loop.now)
         self._loop = loop

@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from holdfast.clock import elapsed_seconds
+from holdfast.coordination.arrived import arrived
 from holdfast.coordination.inbox import INBOX_PREFIX, NEVER_WOKEN, USED
 from holdfast.coordination.lease import Closed
 from holdfast.kernel.host import settled
@@ -158,13 +159,8 @@ class Replaying(Struct, frozen=True, gc=False):
 
 async def read_inbox(partition: str, work: Work, host: Host) -> None:
     """Take in every message that is new."""
-    after: str | None = None
-    while True:
-        page = await host.home.store.query(partition, prefix=INBOX_PREFIX, after=after)
-        for message in page.items:
-            _take_in(message, work)
-        if (after := page.cursor) is None:
-            return
+    for message in await arrived(host.home, partition, INBOX_PREFIX):
+        _take_in(message, work)
 
 
 def _take_in(message: Item, work: Work) -> None:

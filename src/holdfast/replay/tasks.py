@@ -143,6 +143,20 @@ def timers_called(name: str) -> Generator[None]:
         timer_kind.reset(token)
 
 
+closed_callback: ContextVar[str] = ContextVar("holdfast_closed_callback", default="")
+"""The callback that takes no answer any more once the timers that start now have fired."""
+
+
+@contextmanager
+def timers_closing(callback: str) -> Generator[None]:
+    """Let the timers that start inside the block end the time of this callback."""
+    token = closed_callback.set(callback)
+    try:
+        yield
+    finally:
+        closed_callback.reset(token)
+
+
 def timer_name(handle: Handle) -> str:
     """By what a timer is known: what asked for it. A sleep and a time-out are never taken for each other."""
     return timer_kind.get() or _TIMER_NAMES.get(handle.callback_name, "timer")

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 from holdfast.items import Write, one_per_place
 from holdfast.replay.journal import Journal
-from holdfast.replay.program import AnyEffect, Arrival, Program
+from holdfast.replay.program import AnyEffect, Arrival, Contested, Program
 
 
 class Work:
@@ -35,7 +35,7 @@ class Work:
         self.program = program
         self.journal = journal
         self.arrivals: list[Arrival] = []  # a list: an empty deque has ten times the size
-        self.pending: list[AnyEffect] = []
+        self.pending: list[AnyEffect | Contested] = []
         self.effects: dict[str, asyncio.Task[None]] = {}
         self.timers: list[tuple[int, str]] = []
         self.receipts: dict[str, Write] = {}
@@ -96,16 +96,17 @@ class Work:
         """Whether a time has come."""
         return bool(self.timers) and self.timers[0][0] <= now
 
-    def pop_due(self, now: int) -> list[str]:
-        """The operations whose time has come, in the order of their times, each once.
+    def pop_due(self, now: int) -> list[tuple[int, str]]:
+        """The operations whose time has come, in the order of their times, each once, with these times.
 
         One that is under way has moved on without its timer: the wait for it was cut short.
         """
-        due: dict[str, None] = {}
+        due: dict[str, int] = {}
         while self.is_due(now):
-            due[heappop(self.timers)[1]] = None
+            due_at, op = heappop(self.timers)
+            due.setdefault(op, due_at)
         under_way = {*self.effects, *(effect.op for effect in self.pending)}
-        return [op for op in due if op not in under_way]
+        return [(due_at, op) for op, due_at in due.items() if op not in under_way]
 
     def next_due(self) -> int | None:
         """The earliest time something is to be done, in milliseconds."""

@@ -7,37 +7,28 @@ Amazon SQS trigger", developer guide); the event source must be set to ``ReportB
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Raw
-
-from holdfast.commands import perform
-from holdfast.commands.actor import Call
-from holdfast.errors import StoreUnavailable, UnknownName
+from holdfast.errors import UnknownName
 from holdfast.kernel.host import quiet
 from holdfast.messaging.arrivals import IncomingEvent
 from holdfast.messaging.declarations import Publishes, take_from_bus
 from holdfast.ports import WakeUp
 from holdfast.runtime.lambda_table import Sweep, begin, place_of
+from holdfast.runtime.ordered import handle_group, postpone, report
 from holdfast.runtime.shapes import (
     Changes,
     Message,
     Messages,
     Ordered,
     OrderedMessage,
-    check_numbers,
     message_of,
-    ordered_call_of,
 )
-from holdfast.texts import frames_of, printable
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.kernel.wakeups import Invocations
     from holdfast.runtime.lambda_table import Order
-
-_logger = logging.getLogger("holdfast")
 
 
 class Batch:
@@ -77,7 +68,8 @@ async def handle(
             groups: dict[str, list[OrderedMessage]] = {}
             for message in ordered:
                 groups.setdefault(message.group, []).append(message)
-            await asyncio.gather(*(_handle_group(batch, each, app) for each in groups.values()))
+            told = await asyncio.gather(*(handle_group(batch.done, each, app, host.clock) for each in groups.values()))
+            await postpone([each for group in told for each in group], host.home, host.telemetry.emit)
             await quiet(host)
         case Changes(changes):
             for _, partition in changes:
@@ -118,7 +110,7 @@ async def _begin(message: Message, app: Publishes, host: Host, calls: Invocation
             case _:
                 await begin(command, message.id, app)
     except Exception as error:  # noqa: BLE001 - the error concerns this message only
-        _report(message.id, error)
+        report(message.id, error)
         return None
     return command
 
@@ -131,26 +123,3 @@ def take_wake_up(wake_up: WakeUp, host: Host, calls: Invocations) -> None:
     calls.called(wake_up.partition)
     if not host.check(wake_up.partition):
         raise UnknownName(f"no code here serves {wake_up.partition}")
-
-
-async def _handle_group(batch: Batch, messages: list[OrderedMessage], app: Publishes) -> None:
-    """Handle messages one after another, up to the first that fails."""
-    for message in messages:
-        try:
-            check_numbers(message.body)
-            asked = ordered_call_of(message.body)
-            call = Call(asked.actor, message.group, asked.method, Raw(bytes(asked.args)), asked.id)
-            await perform(call, app, own_id=message.id)
-        except Exception as error:  # noqa: BLE001 - the error holds up the group of this message only
-            _report(message.id, error)
-            return
-        batch.done(message.id)
-
-
-def _report(id: str, error: Exception) -> None:
-    """Write an error into the function's log, with its stack unless the store did not answer or a name is unknown. Its
-    text is left out, because it may quote the message.
-    """
-    name = type(error).__name__
-    told = name if isinstance(error, (StoreUnavailable, UnknownName)) else frames_of(error)
-    _logger.error("message %s was not handled, and will be delivered again: %s", printable(id), told)

@@ -41,12 +41,24 @@ class Messages(Struct, frozen=True):
     messages: tuple[Message, ...]
 
 
-class OrderedMessage(Struct, frozen=True):
-    """A message of a FIFO queue. ``group`` is the key of the actor that receives it."""
+class OrderedMessage(Struct, frozen=True, kw_only=True):
+    """A message of a FIFO queue. ``group`` is the key of the actor that receives it.
+
+    ``queue`` is the queue's ARN. ``deduplication_id`` is what the sender named the message by, ``sequence`` its number
+    in the queue, ``sent_at`` when it was sent (milliseconds), ``receives`` how often it was received, and ``receipt``
+    the handle of this time. Each is in the attributes that SQS has for a message
+    (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html).
+    """
 
     id: str
     group: str
     body: str
+    queue: str = ""
+    deduplication_id: str = ""
+    sequence: str = ""
+    sent_at: int = 0
+    receives: int = 1
+    receipt: str = ""
 
 
 class Ordered(Struct, frozen=True):
@@ -57,7 +69,7 @@ class Ordered(Struct, frozen=True):
 
 class OrderedCall(Struct, frozen=True, forbid_unknown_fields=True):
     """The body of an ordered message: a call of an actor's method. A repeat is recognised by ``id``, or else by the
-    id of the message.
+    ``MessageDeduplicationId`` of the message.
     """
 
     actor: str
@@ -179,10 +191,27 @@ def _batch(records: list[dict[str, Any]]) -> Work:
 
 
 def _ordered(record: dict[str, Any]) -> OrderedMessage:
-    group = record.get("attributes", {}).get("MessageGroupId")
+    attributes = record.get("attributes", {})
+    group = attributes.get("MessageGroupId")
     if not group:
         raise InvalidInput(f"message {record.get('messageId')} comes from a FIFO queue and names no MessageGroupId")
-    return OrderedMessage(str(record["messageId"]), str(group), str(record.get("body", "")))
+    return OrderedMessage(
+        id=str(record["messageId"]),
+        group=str(group),
+        body=str(record.get("body", "")),
+        queue=str(record.get("eventSourceARN", "")),
+        deduplication_id=str(attributes.get("MessageDeduplicationId", "")),
+        sequence=_digits(attributes.get("SequenceNumber")),
+        sent_at=int(_digits(attributes.get("SentTimestamp")) or 0),
+        receives=int(_digits(attributes.get("ApproximateReceiveCount")) or 1),
+        receipt=str(record.get("receiptHandle", "")),
+    )
+
+
+def _digits(attribute: Any) -> str:
+    """A number that SQS writes as text; empty if there is none."""
+    text = str(attribute or "")
+    return text if text.isascii() and text.isdecimal() else ""
 
 
 def _changed(record: dict[str, Any]) -> str | None:

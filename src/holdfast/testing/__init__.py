@@ -11,6 +11,7 @@
 - ``lag_at_every_write``: the same, with a process that hears from its store too late.
 - ``run_swarm``: many scenarios, users and processes at once, and faults drawn from seeds.
 - ``replay_history``: new code, checked against recorded histories.
+- ``HostileDynamoDB``: an emulator of DynamoDB with the faults and limits of the service.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from holdfast.testing.crashes import (
 from holdfast.testing.faults import FaultCounts, FaultPlan, FaultsAt, RandomFaults, Rates
 from holdfast.testing.faulty import faulty_home
 from holdfast.testing.faulty_bus import with_bus
+from holdfast.testing.hostile import HostileDynamoDB
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.patience import PATIENT
 from holdfast.testing.process import Process, ProcessDied
@@ -42,6 +44,7 @@ __all__ = [
     "FaultPlan",
     "FaultsAt",
     "Histories",
+    "HostileDynamoDB",
     "Ledger",
     "Livelock",
     "MemoryBus",

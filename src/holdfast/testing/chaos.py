@@ -49,6 +49,7 @@ HARDEST: Final = Rates(
     double_ring=0.3,
     delay_ring=0.3,
     early_ring=0.3,
+    tear_page=0.3,
 )
 """The highest rate of each fault; every seed draws its share of it."""
 
@@ -64,7 +65,8 @@ class Chaos:
         self.rates = _drawn(random, lease_seconds)
         self._calls = calls  # a generator of its own leaves worlds without invoked processes unchanged
         if calls is not None:
-            self.rates = replace(self.rates, early_ring=HARDEST.early_ring * calls.random())
+            early, torn = HARDEST.early_ring * calls.random(), HARDEST.tear_page * calls.random()
+            self.rates = replace(self.rates, early_ring=early, tear_page=torn)
         self._seconds_between = random.choice((None, 10.0, 30.0))
         self._kinds = random.sample((Kill, Stop, Drain, Outage), k=random.randint(1, 4))
         self._random = random
@@ -212,7 +214,7 @@ def _drawn(random: Random, lease_seconds: float) -> Rates:
     drawn = {
         name: getattr(HARDEST, name) * random.random() * (random.random() < 0.6)
         for name in HARDEST.__struct_fields__
-        if name not in {"longest_delay_seconds", "early_ring"}
+        if name not in {"longest_delay_seconds", "early_ring", "tear_page"}
     }
     longest = random.choice((0.1, 1.0, lease_seconds, LONGEST_DELAY_LEASES * lease_seconds))
     return Rates(**drawn, longest_delay_seconds=longest)

@@ -66,7 +66,17 @@ class DelayRead(Struct, frozen=True):
     seconds: float
 
 
-ReadFault = FailRead | DelayRead
+class TearPage(Struct, frozen=True):
+    """A page is no snapshot: each of its items is read at its own moment within ``seconds``.
+
+    ``seed`` decides which moment. It is drawn only where ``Home.pages_tear``.
+    """
+
+    seconds: float
+    seed: int
+
+
+ReadFault = FailRead | DelayRead | TearPage
 
 
 class LoseRing(Struct, frozen=True):
@@ -172,6 +182,7 @@ class Rates(Struct, frozen=True, kw_only=True):
     double_ring: float = 0.0
     delay_ring: float = 0.0
     early_ring: float = 0.0
+    tear_page: float = 0.0
     longest_delay_seconds: float = 1.0
 
 
@@ -211,8 +222,10 @@ class RandomFaults(FaultPlan):
         rates, drawn = self.rates, self._random.random()
         if drawn < rates.fail_read:
             return FailRead()
-        if drawn < rates.fail_read + rates.delay_read:
+        if (drawn := drawn - rates.fail_read) < rates.delay_read:
             return DelayRead(self._delay_seconds())
+        if drawn - rates.delay_read < rates.tear_page:
+            return TearPage(self._delay_seconds(), self._random.getrandbits(32))
         return None
 
     def on_ring(self) -> RingFault | None:

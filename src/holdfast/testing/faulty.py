@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TypeVar
+from random import Random
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -29,6 +30,9 @@ from holdfast.testing.wire import Sturdy, Victim, Wire
 
 T = TypeVar("T")
 
+SHOWN_SHARE: Final = 0.5
+"""How many of the items that are written while a page is read are in it."""
+
 
 class FaultyStore:
     """A store behind a ``Wire``."""
@@ -47,7 +51,9 @@ class FaultyStore:
 
     async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
         """See ``Store.query``."""
-        return await self._wire.read(lambda: self._store.query(partition, prefix=prefix, after=after, limit=limit))
+        return await self._wire.read(
+            lambda: self._store.query(partition, prefix=prefix, after=after, limit=limit), _torn
+        )
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
         """See ``Store.due``."""
@@ -161,6 +167,15 @@ class FaultyDoorbell:
         """See ``Doorbell.close``."""
         if not self._wire.victim.dead:
             await self._doorbell.close()
+
+
+def _torn(at_first: Page, at_last: Page, seed: int) -> Page:
+    """A page whose items were each read at a moment of its own: those that came meanwhile are in it or not."""
+    if at_first.cursor is not None or at_last.cursor is not None:
+        return at_last
+    random, before = Random(seed), {item.sort for item in at_first.items}
+    shown = (item for item in at_last.items if item.sort in before or random.random() < SHOWN_SHARE)
+    return Page(tuple(shown))
 
 
 def faulty_home(

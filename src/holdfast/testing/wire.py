@@ -21,6 +21,7 @@ from holdfast.testing.faults import (
     LoseAnswer,
     PauseAfter,
     PauseBefore,
+    TearPage,
 )
 from holdfast.testing.virtual_time import Timeline, outside
 
@@ -139,17 +140,26 @@ class Wire:
     def _later(self, seconds: float, action: Callable[[], object]) -> None:
         asyncio.get_running_loop().call_later(seconds, action, context=outside())
 
-    async def read(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Send one read and wait for its answer."""
+    async def read(self, call: Callable[[], Coroutine[Any, Any, T]], torn: Callable[[T, T, int], T] | None = None) -> T:
+        """Send one read and wait for its answer.
+
+        ``torn`` makes the answer of a read that took a while from those at its beginning and at its end, by a seed.
+        """
         loop = asyncio.get_running_loop()
         awake: asyncio.Future[None] = loop.create_future()
         self.victim.when_awake(lambda: awake.set_result(None))
         if not awake.done():
             await awake
         fault = self.plan.on_read()
+        if isinstance(fault, TearPage) and torn is None:
+            fault = DelayRead(fault.seconds)
         if fault is not None:
             self.suffer(fault)
         match fault:
+            case TearPage(seconds, seed) if torn is not None:
+                at_first = await call()
+                await asyncio.sleep(seconds)
+                return torn(at_first, await call(), seed)
             case FailRead():
                 await asyncio.sleep(0)
                 raise StoreUnavailable("the simulated store did not answer")
@@ -157,7 +167,7 @@ class Wire:
                 found = await call()
                 await asyncio.sleep(seconds)
                 return found
-            case None:
+            case _:
                 return await call()
 
 

@@ -157,7 +157,13 @@ class World:
                 return home
             calls = FaultyCalls(self.exchange, process.wire, process.clock)
             return replace(
-                home, doorbell=calls, invoker=calls, writes_are_paid=True, reads_are_paid=True, hears_peers=False
+                home,
+                doorbell=calls,
+                invoker=calls,
+                writes_are_paid=True,
+                reads_are_paid=True,
+                pages_tear=True,
+                hears_peers=False,
             )
 
         process.app = App("simulation", home=open_home, clock=process.clock, limits=self._limits)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from holdfast.coordination.inbox import MARKED, USED
-from holdfast.items import Delete, Item, Put, Update, Write
+from holdfast.items import Delete, Item, Update, Write
 from holdfast.kernel.entity import Told
 from holdfast.kernel.outcomes import Conclusion
 from holdfast.replay.entries import (
@@ -22,11 +23,12 @@ from holdfast.replay.entries import (
     Received,
 )
 from holdfast.replay.journal import FIRST_EPOCH
-from holdfast.replay.program import AnyEffect, Arrival, Asked, Timed
+from holdfast.replay.program import AnyEffect, Arrival, Asked, Contested, Timed
 from holdfast.replay.requests import RUNNING as STILL_RUNNING
 from holdfast.replay.requests import DueTimer, Operation, Request
 from holdfast.workflows.aside import given_back, in_order, renewals
 from holdfast.workflows.clearing import clearing
+from holdfast.workflows.closing import UNANSWERED, close_callback, is_answered
 from holdfast.workflows.ending import Ending
 from holdfast.workflows.live import Live, recorder
 from holdfast.workflows.operations.awaiting import arrival_of, awaiting, note, told_of, waiting_for
@@ -45,7 +47,6 @@ from holdfast.workflows.record import (
     ExecutionRecord,
     RetryNow,
     Signal,
-    answered_sort,
     decode_message,
     encode_message,
     encode_record,
@@ -69,6 +70,10 @@ NONE: Final[dict[str, None]] = {}
 """Shared by all executions that have got no message: the first one makes another."""
 
 
+NO_CALLBACKS: Final = frozenset[str]()
+"""The callbacks that most executions have had the time run out for. They share it."""
+
+
 class HostWaker(Struct, frozen=True, gc=False):
     """Wakes the host on behalf of a body."""
 
@@ -86,6 +91,7 @@ class Execution:
     __slots__ = (
         "_awaited_by",
         "_clears",
+        "_closing",
         "_deadline_asked",
         "_head_notes",
         "_is_untouched",
@@ -122,6 +128,7 @@ class Execution:
         self._deadline_asked = record.deadline_at is None
         self._ran_out_of_time = False
         self._clears = False
+        self._closing = NO_CALLBACKS
         self.is_saved = True
         self._telling = Telling(earlier)
 
@@ -281,14 +288,15 @@ class Execution:
     def wants(self, op: str) -> bool:
         return op == DEADLINE or op in self.activation.requested
 
-    def due(self, op: str, now: int) -> Arrival | AnyEffect | None:
+    def due(self, op: str, now: int) -> Arrival | AnyEffect | Contested | None:
         if op == DEADLINE:
             return Arrival(Cancelled(now, "it ran past its timeout", timed_out=True))
         request = self.activation.requested.get(op)
         if request is None:
             return None
         if isinstance(request, DueTimer):
-            return Arrival(Done(op, now, request.kind, fingerprint=request.fingerprint, began=request.began_at))
+            fired = Arrival(Done(op, now, request.kind, fingerprint=request.fingerprint, began=request.began_at))
+            return self._contested(op, fired, request.closes) if request.closes else fired
         if self._live.notes_on(op).pauses(now):
             return None  # the timer of an earlier pause, which was cut short
         effect: AnyEffect = request.command.effect(request, self._live)
@@ -325,7 +333,11 @@ class Execution:
             withdrawn=[request.id for request in wants.withdrawn],
             marks=wants.marked,
             notes=notes,
-            writes=[self._close_callback(op) for op in wants.closed_callbacks],
+            writes=[
+                close_callback(self._partition, self.run, op)
+                for op in wants.closed_callbacks
+                if op not in self._closing
+            ],
         )
 
     def _ask_again(self) -> list[AnyEffect]:
@@ -353,9 +365,12 @@ class Execution:
         else:
             effects.append(request.command.effect(request, live))
 
-    def _close_callback(self, op: str) -> Write:
-        """The write that takes the place of a callback's answer once the body waits no more: a late one is refused."""
-        return Put(Item(partition=self._partition, sort=answered_sort(self.run, op), status=USED))
+    def _contested(self, timer: str, fired: Arrival, callback: str) -> Contested:
+        """The end of a callback's time: it comes if no answer was accepted before."""
+        self._closing |= {callback}
+        claim = replace(close_callback(self._partition, self.run, callback), when=UNANSWERED)
+        came_first = partial(is_answered, self._live.host.home.store, self._partition, self.run, callback)
+        return Contested(timer, fired, claim, came_first)
 
     def concluded(self) -> bool:
         return self.activation.outcome is not STILL_RUNNING

@@ -49,9 +49,9 @@ def call_trace(partition: str, id: str) -> str:
     return _digest(16, "trace of a call", partition, id)
 
 
-def call_span(partition: str, method: str, id: str, attempt: int, began: int) -> str:
-    """The span of one attempt to handle it."""
-    return _digest(8, "call", partition, method, id, str(attempt), str(began))
+def call_span(partition: str, place: str, id: str, attempt: int, began: int) -> str:
+    """The span of one attempt to handle it. ``place`` is that of the message, if it is one."""
+    return _digest(8, "call", partition, place, id, str(attempt), str(began))
 
 
 def traceparent_of(partition: str, record: ExecutionRecord, flags: str = SAMPLED) -> str:

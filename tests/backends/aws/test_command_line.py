@@ -91,6 +91,17 @@ def test_what_has_expired_is_counted_and_then_deleted(url: str) -> None:
     assert run("aws", "clean-up", url).stdout == "deleted 0 expired entities with 0 items, and 0 blobs\n"
 
 
+def test_the_settings_are_shown_and_changed(url: str) -> None:
+    answer("aws", "create-table", url)
+    assert run("aws", "settings", url).stdout == "the index of what is due has 4 parts\n"
+    wanted = answer("aws", "settings", url, "--parts", "20")
+    assert wanted == {"home": url, "parts": 20, "parts_before": [4], "cover": "index", "since": wanted["since"]}
+    assert answer("aws", "settings", url) == wanted
+    assert "; before: 4\n" in run("aws", "settings", url).stdout
+    assert "takes effect at" in refusal("aws", "settings", url, "--parts", "8")
+    assert "settle after" in refusal("aws", "settings", url, "--settle")
+
+
 def test_a_table_that_is_not_there_is_named_with_the_command_that_makes_it(url: str) -> None:
     told = refusal("aws", "clean-up", url)
     assert f"there is no table {parse_address(url).table}" in told
@@ -108,7 +119,7 @@ def test_a_table_of_somebody_else_is_left_alone(url: str, client: Any) -> None:
     assert "is not Holdfast's" in refusal("aws", "create-table", url)
 
 
-@pytest.mark.parametrize("command", ["create-table", "clean-up"])
+@pytest.mark.parametrize("command", ["create-table", "clean-up", "settings"])
 def test_credentials_that_are_missing_are_asked_for(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
@@ -120,7 +131,7 @@ def test_credentials_that_are_missing_are_asked_for(command: str, monkeypatch: p
     )
 
 
-@pytest.mark.parametrize("command", ["create-table", "clean-up"])
+@pytest.mark.parametrize("command", ["create-table", "clean-up", "settings"])
 def test_a_region_that_is_none_is_told(command: str, dynamodb: str) -> None:
     assert "Give credentials and a region" in refusal("aws", command, f"aws://shop?region=eu+west&endpoint={dynamodb}")
 
@@ -130,7 +141,7 @@ def test_an_option_that_is_mistyped_is_named_with_those_there_are() -> None:
     assert "has no option regoin; there are: region, endpoint" in told
 
 
-@pytest.mark.parametrize("command", ["create-table", "clean-up"])
+@pytest.mark.parametrize("command", ["create-table", "clean-up", "settings"])
 def test_a_home_that_is_elsewhere_is_refused(command: str) -> None:
     assert "names no home on AWS" in refusal("aws", command, "sqlite:///shop.db")
     result = run("aws", command)

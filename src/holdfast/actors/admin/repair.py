@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from holdfast.actors.mailbox.marks import noted
+from holdfast.actors.mailbox.marks import with_mark
 from holdfast.actors.mailbox.parked import parking, removing
 from holdfast.actors.mailbox.post import make_due, wake_actor
 from holdfast.actors.record import (
@@ -116,7 +116,7 @@ async def park(partition: str, runtime: Runtime) -> None:
         writes = (*parking(partition, place, call, failure, now), Delete(partition, place, EXISTS))
         record = replace(record, parked_up_to=max(record.parked_up_to, place))
         if call.numbered and message.status != TAKEN:
-            record, moved = noted(record, partition, place)
+            record, moved = with_mark(record, partition, place)
             writes = (*writes, *moved)
         record = _told_of_parking(call, record, partition, runtime)
     body = encode_record(record)

@@ -113,6 +113,11 @@ async def _time_limit(address: Address, method: str, runtime: Runtime) -> AsyncG
 # ── By messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+async def request_by_mail(address: Address, request: Call, runtime: Runtime) -> Replied:
+    """Have a call that is known by its id applied by the process that has the actor, and wait for the reply."""
+    return replied(await _call_by_mail(address, request, runtime), request, address.partition, runtime)
+
+
 async def _call_by_mail(address: Address, request: Call, runtime: Runtime) -> Reply:
     """Send a call to the actor's inbox, and wait for the reply. Raises ``CallCycle`` if that would be for ever."""
     partition = address.partition

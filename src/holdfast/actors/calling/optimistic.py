@@ -77,7 +77,7 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
         finished = performed.finished[0]  # behind it are the ends of replies that were kept for it
         writes = (write for each in performed.finished for write in each.writes)
         others = one_per_place(write for write in writes if place(write) != actor.place)
-        departs = any(is_departure(actor.partition, write) for write in others)
+        departs = any(is_departure(write, actor.partition) for write in others)
         try:
             assert actor.state is not None
             if performed.version is not actor.state.committed or others:

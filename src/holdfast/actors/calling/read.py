@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from holdfast import ids
-from holdfast.actors.record import ActorRecord, decode_record
+from holdfast.actors.record import HIDDEN_MARK, ActorRecord, decode_record
 from holdfast.actors.scope import Turn
 from holdfast.actors.turn.entity import Loaded, actor_in_memory
 from holdfast.actors.turn.handling import Handled, Handling, surrounding, tell
@@ -30,7 +30,7 @@ async def read_now(address: Address, method: Method, args: bytes, chain: tuple[s
     actor, record = await _load(address, runtime) if loaded is None else _view(loaded, kind)
     before = kind.encode(actor)
     turn = Turn(address.partition, runtime, record, chain, None, reads=True)
-    handling = None if runtime.telemetry.tracer is None else _handling(address, method, runtime)
+    handling = _handling(address, method, runtime)
     try:
         with turn, nullcontext() if handling is None else surrounding(handling.trace, handling, runtime):
             result: Any = await kind.run(method, actor, turn, args, runtime)
@@ -51,8 +51,13 @@ async def read_now(address: Address, method: Method, args: bytes, chain: tuple[s
     return data
 
 
-def _handling(address: Address, method: Method, runtime: Runtime) -> Handling:
-    """A read that begins. It leaves nothing behind, so nothing but this run has its id."""
+def _handling(address: Address, method: Method, runtime: Runtime) -> Handling | None:
+    """A read that begins, if it is traced. It leaves nothing behind, so nothing but this run has its id.
+
+    What a worker reads for itself, as whether a schedule is armed, is of no interest to users.
+    """
+    if runtime.telemetry.tracer is None or address.kind.name.startswith(HIDDEN_MARK):
+        return None
     now = runtime.clock.now_ms()
     return Handling(
         partition=address.partition,

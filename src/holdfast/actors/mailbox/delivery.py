@@ -1,7 +1,7 @@
 """Delivery: messages and events are put into their receiver, which is made due by the same write (G1, G6).
 
-A process that delivers may have done so before without an answer, or take over from one that died. A message that is still there is
-refused by its place. One that was applied and removed since is recognised by the receiver.
+A process that delivers may have done so before without an answer, or takes over from one that died. A message that is
+still there is refused by its place. One that was applied and removed since is recognised by the receiver.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.ports import Store
 
 
-def is_departure(partition: str, write: Write) -> TypeGuard[Put]:
+def is_departure(write: Write, partition: str) -> TypeGuard[Put]:
     """Whether a write leaves behind something that this actor has sent."""
     return isinstance(write, Put) and write.item.partition == partition and write.item.sort.startswith(DEPARTURE_PREFIX)
 

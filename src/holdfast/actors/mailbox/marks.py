@@ -37,7 +37,7 @@ encode_marks: Final = msgspec.json.Encoder().encode
 decode_marks: Final = stored(dict[str, int], "the marks of an actor")
 
 
-def noted(record: ActorRecord, partition: str, sort: str) -> tuple[ActorRecord, tuple[Write, ...]]:
+def with_mark(record: ActorRecord, partition: str, sort: str) -> tuple[ActorRecord, tuple[Write, ...]]:
     """The record when the numbered message at this place was applied, and the writes that go with it."""
     sender, stamp = sender_of(sort), int(stamp_of(sort))
     if record.marks.get(sender, 0) >= stamp:

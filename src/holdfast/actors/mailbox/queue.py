@@ -18,6 +18,7 @@ from holdfast.actors.record import (
     again_at,
     decode_call,
     next_timer,
+    queue_place,
     timer_call,
     timer_place,
 )
@@ -42,17 +43,35 @@ class Elsewhere(Struct, frozen=True):
     """The call was not applied: the actor lives in another process. Send the call there."""
 
 
-Outcome = Replied | Elsewhere
+class Later(Struct, frozen=True):
+    """The attempt failed, and nothing of it was kept. The queue that the message is from shall deliver it again at
+    ``again_at`` (milliseconds).
+    """
+
+    again_at: int
+
+
+class HeldUp(Struct, frozen=True):
+    """The call was not applied, because one before it in its series was not."""
+
+
+Outcome = Replied | Elsewhere | Later | HeldUp
 ELSEWHERE: Final = Elsewhere()
+HELD_UP: Final = HeldUp()
+
+
+class Series(Struct, eq=False):
+    """Calls that are applied in their order: none behind one that was not applied. They share commits."""
+
+    stopped: bool = False
 
 
 class Delivery(Struct, eq=False):
     """A call on its way through an actor. ``sort`` is its place in the inbox, ``timer`` the timer that made it and
     ``tick`` the time it is for, if it is to run at all; ``answer`` is the caller that waits for it in this process.
-    ``taken``: the
-    marks know it although it waits for its time. ``prepared``: that it begins to run is durable.
-    ``behind``: the look into the inbox that it comes after. ``place``
-    identifies it among the durable messages and timers of its actor; it is empty for a call from memory.
+    ``taken``: the marks know it although it waits for its time. ``prepared``: that it begins to run is durable.
+    ``behind``: the look into the inbox that it comes after. ``place`` identifies it among the durable messages and
+    timers of its actor; it is empty for a call from memory. ``series`` is the one that it is part of.
     """
 
     call: Call
@@ -64,9 +83,15 @@ class Delivery(Struct, eq=False):
     prepared: bool = False
     behind: int = 0
     place: str = ""
+    series: Series | None = None
 
     def __post_init__(self) -> None:
-        self.place = self.sort or ("" if self.timer is None else timer_place(self.timer))
+        if self.timer is not None:
+            self.place = timer_place(self.timer)
+        elif self.sort is None and self.call.origin is not None:
+            self.place = queue_place(self.call.origin)
+        else:
+            self.place = self.sort or ""
 
     @property
     def numbered(self) -> bool:
@@ -83,13 +108,26 @@ class Delivery(Struct, eq=False):
         """Whether a caller in this process still waits for its outcome."""
         return self.answer is not None and not self.answer.done()
 
+    @property
+    def held_up(self) -> bool:
+        """Whether one before it in its series was not applied, so that it is not to run."""
+        return self.series is not None and self.series.stopped
+
+    def hold_up_others(self) -> None:
+        """It was not applied: none behind it in its series is to run."""
+        if self.series is not None:
+            self.series.stopped = True
+
     def resolve(self, outcome: Outcome) -> None:
         """Tell the caller that waits in this process."""
+        if not isinstance(outcome, Replied) or outcome.error is not None:
+            self.hold_up_others()
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(outcome)
 
     def fail(self, error: Exception) -> None:
         """Tell the caller that waits in this process that something other than the call itself went wrong."""
+        self.hold_up_others()
         if self.answer is not None and not self.answer.done():
             self.answer.set_exception(error)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from holdfast.actors.mailbox.marks import noted
+from holdfast.actors.mailbox.marks import with_mark
 from holdfast.actors.mailbox.parked import mark_of, parking
-from holdfast.actors.mailbox.queue import Delivery, Replied
+from holdfast.actors.mailbox.queue import Delivery, Later, Replied
 from holdfast.actors.record import (
     NOT_BEGUN,
     REPLY_PREFIX,
@@ -18,6 +18,7 @@ from holdfast.actors.record import (
     ActorRecord,
     Call,
     FailureRecord,
+    Origin,
     Reply,
     TimerRecord,
     encode,
@@ -28,8 +29,9 @@ from holdfast.actors.timers import after_firing, settings_replaced
 from holdfast.actors.turn.failure import Halt, Park, TellCaller, TryAgain, Verdict, after_failure, attempts_in
 from holdfast.actors.turn.failure_log import log_failure
 from holdfast.actors.turn.handling import Handling
+from holdfast.actors.turn.ordered import noted
 from holdfast.actors.turn.performed import Finished, Performed, Version, marked
-from holdfast.actors.turn.replies import RESEND_WINDOW_MS, Place, let_go, replied
+from holdfast.actors.turn.replies import RESEND_WINDOW_MS, Place, applied, let_go, replied
 from holdfast.errors import CallFailed
 from holdfast.failure import describe
 from holdfast.items import EXISTS, Delete, Item, Put, StatusIn, Update, Write, parts_of
@@ -160,6 +162,8 @@ class Aftermath(Struct, frozen=True):
             case TellCaller(error, called):
                 return self._told(error, called)
             case TryAgain(failure):
+                if self.delivery.sort is None and self.delivery.call.origin is not None:
+                    return self._left_to_its_queue(failure)
                 again = None if self.delivery.sort is None else self.delivery  # a timer comes again by itself
                 return self._with_failure(failure, again=again)
             case Halt(failure):
@@ -178,10 +182,11 @@ class Aftermath(Struct, frozen=True):
     def _run(self, ran: Ran) -> Performed:
         before, turn = self.before, ran.turn
         called = {**dict.fromkeys(before.failure_of(self.delivery.place).called), **turn.called}
-        record, version = self._record_after(turn), before
+        record, page = self._noted(self._record_after(turn))
+        version = before
         if record is not before.record or ran.state != before.state or before.deleted:
             version = Version(record, ran.state)
-        finished = self._answered(Replied(ran.result), version, tuple(turn.writes), tuple(turn.to_wake))
+        finished = self._answered(Replied(ran.result), version, (*turn.writes, *page), tuple(turn.to_wake))
         return Performed(version, (finished, *self._released(called, version)), ran.instance)
 
     def _record_after(self, turn: Turn) -> ActorRecord:
@@ -198,6 +203,10 @@ class Aftermath(Struct, frozen=True):
         return replace(
             before, timers=timers, settings=turn.settings, stamp=turn.stamp, failures=failures, recent=recent
         )
+
+    def _noted(self, record: ActorRecord) -> tuple[ActorRecord, tuple[Write, ...]]:
+        """The record when the message is known by its queue's number and by its id, and what is written for that."""
+        return noted(record, self.delivery.call, self.partition, self._now + self.kind.policy.reply_window_ms)
 
     def _timers_after(self, now_set: dict[str, TimerRecord]) -> dict[str, TimerRecord]:
         """The timers that are set; the one that made the delivery is set to its next tick."""
@@ -226,7 +235,8 @@ class Aftermath(Struct, frozen=True):
         """
         call = self.delivery.call
         if not call.known or call.id in version.record.recent:
-            return Finished(self.delivery, outcome, version, (*sent, *self._receipt()), to_wake)
+            known = None if call.origin is None else applied(call)
+            return Finished(self.delivery, outcome, version, (*sent, *self._receipt()), to_wake, known)
         error = None if outcome.error is None else describe(outcome.error)
         reply = Reply(fingerprint_of(call), error=error) if error else Reply(fingerprint_of(call), Raw(outcome.data))
         window = self.kind.policy.reply_window_ms if call.named else RESEND_WINDOW_MS
@@ -237,7 +247,15 @@ class Aftermath(Struct, frozen=True):
             expires_at=None if call.kept and not error else self.runtime.clock.now_ms() + window,
             body=encode(reply),
         )
-        return Finished(self.delivery, outcome, version, (*sent, Put(kept), *self._receipt()), to_wake, reply)
+        named = () if call.origin is None or error else self._for_request(call.origin, reply)
+        return Finished(self.delivery, outcome, version, (*sent, Put(kept), *named, *self._receipt()), to_wake, reply)
+
+    def _for_request(self, origin: Origin, reply: Reply) -> tuple[Write, ...]:
+        """The same reply under the id that the sender gave the request."""
+        if not origin.requested or origin.id == self.delivery.call.id:
+            return ()
+        sort, until = REPLY_PREFIX + origin.id, self._now + self.kind.policy.reply_window_ms
+        return (Put(Item(partition=self.partition, sort=sort, expires_at=until, body=encode(reply))),)
 
     def _released(self, called: Iterable[Place], version: Version) -> list[Finished]:
         """Keep the replies of what was called no longer than a repeat of the delivery is known by its own reply."""
@@ -285,6 +303,11 @@ class Aftermath(Struct, frozen=True):
         version = self.before.with_failure(self.delivery.place, failure, halts=halts)
         return Performed(version, (self._carried(version),), again=again)
 
+    def _left_to_its_queue(self, failure: FailureRecord) -> Performed:
+        """A queue of another service has the message: it is to deliver it again, when it is to be tried again."""
+        version = self.before.with_failure(self.delivery.place, failure)
+        return Performed(version, (Finished(self.delivery, Later(failure.again_at), version),))
+
     def _parked(self, failure: FailureRecord) -> Performed:
         """Park a message, visibly, and go on with the next."""
         call, place, now = self.delivery.call, self.delivery.place, self.runtime.clock.now_ms()
@@ -292,9 +315,11 @@ class Aftermath(Struct, frozen=True):
         record = self.before.without_failure(place).record
         parked_up_to = max(record.parked_up_to, self.delivery.sort or "")
         record = replace(record, timers=self._timers_after(record.timers), parked_up_to=parked_up_to)
+        record, page = self._noted(record)
         version = Version(record, self._state_after_parking(call))
-        writes = (*parking(self.partition, place, call, failure, now), *self._receipt())
-        mark = mark_of(call) if call.known else None
+        # It is the actor's from now on: put back, it is no repeat of what its queue has delivered.
+        writes = (*parking(self.partition, place, replace(call, origin=None), failure, now), *page, *self._receipt())
+        mark = mark_of(call) if call.known else None if call.origin is None else applied(call)
         return Performed(version, (Finished(self.delivery, Replied(), version, writes, reply=mark),))
 
     def _state_after_parking(self, call: Call) -> bytes:
@@ -316,12 +341,14 @@ class Aftermath(Struct, frozen=True):
             self.runtime.emit("message_mismatched", partition=self.partition, id=delivery.call.id)
         version = self.before.without_failure(delivery.place)
         outcome = replied(reply, delivery.call, self.partition, self.runtime)
+        if delivery.call.origin is not None and delivery.call.replies and not reply.parked:
+            return Performed(version, (self._answered(outcome, version),), self.instance)  # it waits for a reply item
         return Performed(version, (Finished(delivery, outcome, version, self._receipt()),), self.instance)
 
     def _taken_in(self) -> Performed:
         """Note a message that waits for its time, and keep it until then."""
         call, sort = self.delivery.call, self.delivery.place
-        record, moved = noted(self.before.record, self.partition, sort)
+        record, moved = with_mark(self.before.record, self.partition, sort)
         version = Version(record, self.before.state, self.before.deleted).without_failure(sort)
         taken = Update(partition=self.partition, sort=sort, when=EXISTS, status=TAKEN)
         later = Delivery(call, sort=sort, taken=True)
@@ -332,7 +359,7 @@ class Aftermath(Struct, frozen=True):
         record, ended = self.before.record, [Delete(self.partition, sort) for sort in delayed]
         moved: tuple[Write, ...] = ()
         for sort in numbered:
-            record, writes = noted(record, self.partition, sort)
+            record, writes = with_mark(record, self.partition, sort)
             moved += writes
         before = Version(record, self.before.state, self.before.deleted)
         # One write with the deletion, or before it: never left behind it.

@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 GATHERING_SECONDS: Final = 0.05
 """Some five requests of DynamoDB, or twenty messages."""
 
+SERIES_SECONDS: Final = 1.0
+"""The calls of a series are all acknowledged together, so they wait for each other a little longer."""
+
 
 async def commit(actor: ActorEntity, runtime: Runtime, host: Host, rest: Rest | None = None) -> None:
     """Make all that has run durable. Raises ``Fenced`` if that is not ours to do any more.
@@ -85,11 +88,14 @@ def begin_commit(actor: ActorEntity, runtime: Runtime, host: Host) -> None:
         _commit_from_now(actor, runtime, host)
     elif left.phase is None:
         left.phase = gathering = Gathering()
-        asyncio.get_running_loop().call_later(GATHERING_SECONDS, _end_gathering, gathering, actor, runtime, host)
+        seconds = SERIES_SECONDS if all(each.delivery.series for each in left.finished) else GATHERING_SECONDS
+        asyncio.get_running_loop().call_later(seconds, _end_gathering, gathering, actor, runtime, host)
 
 
 def _may_wait(actor: ActorEntity, host: Host) -> bool:
-    return host.home.writes_are_paid and all(each.delivery.answer is None for each in actor.uncommitted.finished)
+    return host.home.writes_are_paid and all(
+        each.delivery.answer is None or each.delivery.series is not None for each in actor.uncommitted.finished
+    )
 
 
 def _end_gathering(gathering: Gathering, actor: ActorEntity, runtime: Runtime, host: Host) -> None:
@@ -178,7 +184,7 @@ async def _write(
         await _confirm(actor, host)
         return
     to_itself = int(any(is_message_to(actor.partition, write) for write in others))
-    departs = any(is_departure(actor.partition, write) for write in others)
+    departs = any(is_departure(write, actor.partition) for write in others)
     arrived = actor.departures.acknowledgements(room_in(host.home.bounds, others))
     others += arrived
     remains = departs or actor.departures.remains_without(arrived)
@@ -328,7 +334,7 @@ def _tell_doubt(batch: Sequence[Finished], actor: ActorEntity) -> None:
 
 def _depart(batch: Sequence[Finished], actor: ActorEntity, runtime: Runtime) -> None:
     """What these have sent is durable, and is delivered now."""
-    sent = [write for each in batch for write in each.writes if is_departure(actor.partition, write)]
+    sent = [write for each in batch for write in each.writes if is_departure(write, actor.partition)]
     if sent:
         actor.depart([each.item for each in sent], runtime)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeGuard
 
 from msgspec import Struct
 
 from holdfast.actors.mailbox.departures import Departures, is_departure
-from holdfast.actors.mailbox.queue import Answer, Delivery, Outcome, Queue
+from holdfast.actors.mailbox.queue import Answer, Delivery, Outcome, Queue, Replied, Series
 from holdfast.actors.record import Call, Reply, decode_call, decode_departure, key_of
 from holdfast.actors.turn.aftermath import Deletion
 from holdfast.actors.turn.performed import Finished, Performed, Version
@@ -137,12 +137,25 @@ class ActorEntity(Entity):
 
     async def call(self, request: Call) -> Outcome:
         """Take in a call from this process, and wait for what becomes of it."""
+        return await self._taken(self._take_in(request))
+
+    async def call_in_series(self, requests: Sequence[Call]) -> list[Outcome | BaseException]:
+        """Take in calls that are applied in their order, none behind one that was not; answers for each of them."""
+        series = Series()
+        taken = [self._take_in(each, series) for each in requests]
+        return await asyncio.gather(*map(self._taken, taken), return_exceptions=True)
+
+    def _take_in(self, request: Call, series: Series | None = None) -> Delivery:
         answer: Answer = asyncio.get_running_loop().create_future()
-        delivery = Delivery(request, answer=answer)
+        delivery = Delivery(request, answer=answer, series=series)
         self.queue.add_call(delivery, unread=self.unread)
         self.wake()
+        return delivery
+
+    async def _taken(self, delivery: Delivery) -> Outcome:
+        assert delivery.answer is not None
         try:
-            return await answer
+            return await delivery.answer
         except asyncio.CancelledError:
             self.queue.withdraw(delivery)  # a worker that runs the caller again may be told that it was refused
             raise
@@ -179,6 +192,8 @@ class ActorEntity(Entity):
         for finished in performed.finished:
             left.finished.append(finished)
             left.pending_heads.update((each.item.partition, each.item) for each in finished.writes if _puts_head(each))
+            if not isinstance(finished.outcome, Replied) or finished.outcome.error is not None:
+                finished.delivery.hold_up_others()
             if finished.reply is not None:
                 left.replies[finished.delivery.call.id] = finished.reply
         if performed.again is not None:
@@ -194,7 +209,7 @@ class ActorEntity(Entity):
     def sends_to(self, partition: str) -> bool:
         """Whether something that it has sent there, and that is durable or will be, is not delivered."""
         finished = (write for each in self.uncommitted.finished for write in each.writes)
-        sent = (write for write in finished if is_departure(self.partition, write))
+        sent = (write for write in finished if is_departure(write, self.partition))
         return self.departures.waits_for(partition) or any(
             decode_departure(each.item.body).to == partition for each in sent
         )

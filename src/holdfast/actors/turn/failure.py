@@ -11,7 +11,9 @@ from msgspec.structs import replace
 from holdfast.actors.mailbox.queue import Delivery
 from holdfast.actors.record import FailureRecord
 from holdfast.actors.turn.replies import Place
+from holdfast.duration import milliseconds
 from holdfast.failure import describe
+from holdfast.retry import Retry
 
 if TYPE_CHECKING:
     from holdfast.actors.kind import Policy
@@ -59,8 +61,21 @@ def after_failure(
     called = tuple(dict.fromkeys((*before.called, *called)))
     failure = replace(before, started=started, failed=before.failed + 1, error=describe(error), called=called)
     attempts = attempts_in(failure)
-    delay_ms = policy.retry.next_delay_ms(error, attempts, Random(f"{delivery.place}/{attempts}"))
+    retry, random = retry_of(delivery, policy), Random(f"{delivery.place}/{attempts}")
+    delay_ms = retry.next_delay_ms(error, attempts, random)
+    if delay_ms is None and policy.poison == "halt" and _is_in_queue(delivery):
+        delay_ms = milliseconds(retry.max_delay)  # its queue keeps the order: nothing of it comes before this one
     return _given_up(failure, policy) if delay_ms is None else TryAgain(replace(failure, again_at=now + delay_ms))
+
+
+def retry_of(delivery: Delivery, policy: Policy) -> Retry:
+    """How often a message is tried, and when."""
+    return policy.ordered_retry if _is_in_queue(delivery) else policy.retry
+
+
+def _is_in_queue(delivery: Delivery) -> bool:
+    """Whether a queue of another service has the message until it is done."""
+    return delivery.sort is None and delivery.call.origin is not None
 
 
 def after_deaths(delivery: Delivery, before: FailureRecord, policy: Policy) -> Verdict | None:

@@ -6,8 +6,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from holdfast.actors.record import actor_of, describe_partition, key_of
-from holdfast.actors.turn.failure import Halt, Park, TryAgain, attempts_in
+from holdfast.actors.turn.failure import Halt, Park, TryAgain, attempts_in, retry_of
 from holdfast.clock import duration
+from holdfast.failure import without_values
 from holdfast.logs import log, told_error, told_traceback
 from holdfast.texts import printable
 
@@ -24,8 +25,10 @@ def log_failure(
     failure = verdict.failure
     error = failure.error
     assert error is not None
+    if delivery.call.origin is not None:
+        error = without_values(error, "what a queue brings is in no log")
     name = printable(f"{describe_partition(partition)}: {delivery.call.method} ({delivery.place})")
-    attempt = f"attempt {attempts_in(failure)} of {policy.retry.max_attempts}"
+    attempt = f"attempt {attempts_in(failure)} of {retry_of(delivery, policy).max_attempts}"
     of = {"actor": actor_of(partition), "key": key_of(partition), "operation": delivery.call.method}
     match verdict:
         case TryAgain():

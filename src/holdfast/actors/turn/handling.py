@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 class Handling(Struct, frozen=True, kw_only=True):
     """An attempt that begins, at ``began`` (milliseconds). ``id`` is the call's, ``trace`` the context that it carries.
-    ``began`` tells it from an attempt that was not written, or was made before the message was parked.
+    ``began`` tells it from an attempt that was not written, or was made before the message was parked. ``place`` tells
+    a message from another one of the same id, which its sender has sent again; it is empty for a call from memory.
     """
 
     partition: str
+    place: str = ""
     method: str
     id: str
     trace: str

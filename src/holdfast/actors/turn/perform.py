@@ -16,7 +16,7 @@ from holdfast.actors.turn.entity import ActorEntity, Running
 from holdfast.actors.turn.failure import attempts_in
 from holdfast.actors.turn.handling import Handling, surrounding
 from holdfast.actors.turn.performed import Performed, Version
-from holdfast.actors.turn.replies import find_earlier
+from holdfast.actors.turn.replies import find_delivered, find_earlier
 from holdfast.coordination.lease import Fenced
 from holdfast.coordination.salt import HomeSalt
 from holdfast.errors import CallTimeout, StoreUnavailable, UnknownName
@@ -39,13 +39,16 @@ async def perform(delivery: Delivery, actor: ActorEntity, runtime: Runtime) -> P
 async def _run_once(found: Aftermath, actor: ActorEntity) -> Became:
     delivery, version, runtime = found.delivery, found.before, found.runtime
     call, due_at = delivery.call, delivery.tick
+    assert actor.state is not None
+    committed = actor.state.committed.record
     if delivery.numbered:
-        assert actor.state is not None
-        committed, store = actor.state.committed.record, runtime.home.store
-        if await is_repeat(delivery.place, version.record, committed, actor.partition, store):
+        if await is_repeat(delivery.place, version.record, committed, actor.partition, runtime.home.store):
             return Known()
         if call.not_before > runtime.clock.now_ms():
             return Early()
+    page, left = committed.page, actor.uncommitted.replies
+    if (delivered := await find_delivered(call, version.record, page, left, actor.partition, runtime)) is not None:
+        return Earlier(delivered)
     if call.known or delivery.sort is not None:
         earlier = await find_earlier(delivery, version.record, actor.uncommitted.replies, actor.partition, runtime)
         if earlier is not None:
@@ -64,7 +67,7 @@ async def _run_once(found: Aftermath, actor: ActorEntity) -> Became:
         runtime,
         version.record,
         call.chain,
-        identity_of(call.naming, salt, actor.partition, call.id),
+        identity_of(call.naming, salt, actor.partition, call.id if call.origin is None else call.origin.id),
         fence=actor.epoch,
         due_at=due_at,
         keeps=bool(delivery.place) or call.kept,
@@ -87,6 +90,7 @@ def _handling(found: Aftermath) -> Handling | None:
         return None
     return Handling(
         partition=found.partition,
+        place=delivery.place,
         method=call.method,
         id=call.id,
         trace=call.trace,

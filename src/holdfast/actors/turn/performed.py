@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.actors.mailbox.marks import noted
+from holdfast.actors.mailbox.marks import with_mark
 from holdfast.actors.mailbox.queue import Delivery, Outcome
 from holdfast.actors.record import ActorRecord, FailureRecord, Reply
 from holdfast.actors.turn.handling import Handled, Handling
@@ -88,7 +88,7 @@ def marked(performed: Performed, delivery: Delivery, partition: str) -> Performe
     last = next((count for count, each in enumerate(places) if (partition, sort) in each), None)
     if last is None:
         return performed
-    record, moved = noted(performed.version.record, partition, sort)
+    record, moved = with_mark(performed.version.record, partition, sort)
     version = replace(performed.version, record=record)
     before, found, behind = performed.finished[:last], performed.finished[last], performed.finished[last + 1 :]
     found = replace(found, version=version, writes=(*found.writes, *moved))

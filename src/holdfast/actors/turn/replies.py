@@ -10,6 +10,7 @@ from msgspec import Raw
 from holdfast.actors.mailbox.parked import lies_parked, mark_of
 from holdfast.actors.mailbox.queue import Delivery, Replied
 from holdfast.actors.record import (
+    QUEUE_PREFIX,
     REPLY_PREFIX,
     ActorRecord,
     Call,
@@ -18,6 +19,7 @@ from holdfast.actors.record import (
     describe_partition,
     fingerprint_of,
 )
+from holdfast.actors.turn.ordered import is_repeat
 from holdfast.errors import CallFailed, IdempotencyMismatch, InvalidState, Refused
 from holdfast.items import EXISTS, Update, Write, parts_of
 from holdfast.persist import write_for_caller
@@ -82,12 +84,31 @@ async def find_earlier(
     return mark_of(call) if await lies_parked(runtime.home.store, partition, delivery.sort) else None
 
 
+def applied(call: Call) -> Reply:
+    """What a message was answered that no caller awaits, and that was applied before."""
+    return Reply(fingerprint_of(call), NO_REPLY)
+
+
+async def find_delivered(
+    call: Call, record: ActorRecord, page: str, uncommitted: Mapping[str, Reply], partition: str, runtime: Runtime
+) -> Reply | None:
+    """What a message of a queue of another service was answered before. ``page`` is the last one that is durable."""
+    if call.origin is None:
+        return None
+    if call.origin.id in uncommitted or await is_repeat(call, record, page, partition, runtime):
+        return applied(call)
+    for id in call.origin.aliases:  # as code before this one knows it
+        if (reply := await find_reply(partition, id.removeprefix(QUEUE_PREFIX), runtime)) is not None:
+            return reply
+    return None
+
+
 async def earlier_reply(
     call: Call, record: ActorRecord, uncommitted: Mapping[str, Reply], partition: str, runtime: Runtime
 ) -> Reply | None:
     """What a call that is known by its id was answered before, durably or not yet."""
     if call.id in record.recent:
-        return Reply(fingerprint_of(call), NO_REPLY)
+        return applied(call)
     return uncommitted.get(call.id) or await find_reply(partition, call.id, runtime)
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from holdfast.actors.mailbox.departures import departures_of, is_departure
 from holdfast.actors.mailbox.post import halted
-from holdfast.actors.mailbox.queue import ELSEWHERE, Delivery
+from holdfast.actors.mailbox.queue import ELSEWHERE, HELD_UP, Delivery
 from holdfast.actors.record import (
     CLAIMABLE,
     DELETED,
@@ -37,6 +37,7 @@ from holdfast.actors.turn.failure import after_deaths
 from holdfast.actors.turn.perform import perform
 from holdfast.actors.turn.performed import Finished, Version
 from holdfast.clock import elapsed_seconds
+from holdfast.coordination.arrived import arrived
 from holdfast.coordination.inbox import INBOX_PREFIX, NEVER_WOKEN
 from holdfast.coordination.lease import Closed, Fenced, Held
 from holdfast.errors import Refused, StoreUnusable
@@ -212,13 +213,8 @@ async def acknowledge(actor: ActorEntity, host: Host, *, besides: int = 0) -> No
 
 async def read_inbox(actor: ActorEntity, host: Host) -> None:
     """Take in every message that is new."""
-    after: str | None = None
-    while True:
-        page = await host.home.store.query(actor.partition, prefix=INBOX_PREFIX, after=after)
-        for message in page.items:
-            actor.queue.add_message(message, host.clock.now_ms())
-        if (after := page.cursor) is None:
-            return
+    for message in await arrived(host.home, actor.partition, INBOX_PREFIX):
+        actor.queue.add_message(message, host.clock.now_ms())
 
 
 # ── Run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -233,6 +229,9 @@ async def run_calls(actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
         delivery = actor.next(host.clock.now_ms())
         if delivery is None:
             return False
+        if delivery.held_up:
+            delivery.resolve(HELD_UP)
+            continue
         suspect = delivery.place in actor.queue.suspects and not delivery.skips
         try:
             if suspect and not await attempt(delivery, actor, runtime, host):
@@ -302,7 +301,7 @@ async def rest_at_once(actor: ActorEntity, host: Host) -> Rest | None:
     if patience_seconds(actor, host) or not left.finished or left.phase is REFUSED or actor.halting or host.draining:
         return None
     due = actor.next_due()
-    if actor.departures.under_way or any(is_departure(actor.partition, each) for each in writes_of(left.finished)):
+    if actor.departures.under_way or any(is_departure(each, actor.partition) for each in writes_of(left.finished)):
         return None  # it is released when that is delivered
     if actor.has_news or actor.queue.mail or (due is not None and due <= host.clock.now_ms()):
         return None

@@ -19,7 +19,11 @@ from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.objects import Objects
+from holdfast.backends.aws.parts import change_parts, settle
+from holdfast.backends.aws.redelivery import SqsRedelivery
 from holdfast.backends.aws.requests import BOUNDS
+from holdfast.backends.aws.services import AwsServices
+from holdfast.backends.aws.settings import KnownSettings, Settings, read_settings
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport
@@ -61,15 +65,33 @@ class Address(Struct, frozen=True, kw_only=True):
         """The transport to the table, with the credentials of the environment. Nothing is sent yet."""
         return ThreadedConnection(self.region, self.endpoint)
 
+    def open_queues(self) -> Connection:
+        """The connection to SQS. Nothing is sent yet."""
+        return ThreadedConnection(self.region, self.sqs_endpoint or self.endpoint, "sqs")
+
     def bells(self, queue: Connection | None, scheduler: Connection | None) -> Bellringer:
         """The sender of wake-ups, through these connections if they are given. Nothing is sent yet."""
         name = names.queue(self.prefix, names.DOORBELL)
-        made = Queue(queue or ThreadedConnection(self.region, self.sqs_endpoint or self.endpoint, "sqs"), name)
+        made = Queue(queue or self.open_queues(), name)
         if self.scheduler_role is None:
             return Bellringer(made, None)
         endpoint = self.scheduler_endpoint or self.endpoint
         schedules = scheduler or ThreadedConnection(self.region, endpoint, "scheduler")
         return Bellringer(made, Schedules(schedules, names.base(self.prefix), self.scheduler_role, made))
+
+    def services(self) -> AwsServices:
+        """The services around the table, to be asked whether they are there. Nothing is sent yet."""
+        endpoints = {
+            "sqs": self.sqs_endpoint,
+            "scheduler": self.scheduler_endpoint,
+            "events": self.events_endpoint,
+            "s3": self.s3_endpoint,
+        }
+
+        def connect(service: str) -> Connection:
+            return ThreadedConnection(self.region, endpoints[service] or self.endpoint, service)
+
+        return AwsServices(self.prefix, connect, self.scheduler_role is not None, self.bucket, self.bus)
 
     def open_versions(self, own: str, connection: Connection | None = None) -> LambdaVersions:
         """The caller of published versions of functions. Nothing is sent yet."""
@@ -151,9 +173,11 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
             if each is not None:
                 each.close()
 
-    store = DynamoStore(transport, address.table, on_close=close)
-    ringer = address.bells(queue, scheduler)
-    doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock or SystemClock(), tell or _untold)
+    clock = clock or SystemClock()
+    settings = KnownSettings(transport, address.table, clock)
+    store = DynamoStore(transport, address.table, settings=settings, on_close=close)
+    ringer = address.bells(queue := queue or address.open_queues(), scheduler)
+    doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock, tell or _untold)
     return Home(
         url=told_url(url),
         owner=owner,
@@ -163,12 +187,15 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         invoker=doorbell,
         metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter)),
         versions=versions,
+        redelivery=SqsRedelivery(queue),
+        services=address.services(),
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
         packs=True,
         bounds=BOUNDS,
         bus=bus,
         writes_are_paid=True,
+        pages_tear=True,
         reads_are_paid=True,
         hears_peers=False,
     )
@@ -222,6 +249,35 @@ async def clean_up(
         await store.close()
 
 
+async def set_up(url: str, *, parts: int | None = None, clock: Clock | None = None) -> Settings:
+    """The settings of a home, after a change if ``parts`` is given: the number of parts of the index of what is due.
+
+    A change takes effect six minutes later. See ``settings``. Raises ``ConfigurationError``, and like every request.
+    """
+    address = parse_address(url)
+    transport = Transport(address.connect(), address.table, random=Random(new_seed()))
+    store = DynamoStore(transport, address.table)
+    try:
+        if parts is None:
+            return await read_settings(transport, address.table)
+        return await change_parts(store, parts, clock or SystemClock())
+    finally:
+        await store.close()
+
+
+async def settle_parts(url: str, *, clock: Clock | None = None) -> int:
+    """Move what is still in parts of the index that are no longer used, at least an hour after they were; returns how
+    many heads were moved. Raises ``ConfigurationError`` before that, and like every request.
+    """
+    address = parse_address(url)
+    transport = Transport(address.connect(), address.table, random=Random(new_seed()))
+    store = DynamoStore(transport, address.table)
+    try:
+        return await settle(store, transport, clock or SystemClock())
+    finally:
+        await store.close()
+
+
 __all__ = [
     "Address",
     "Bells",
@@ -233,6 +289,7 @@ __all__ = [
     "Meter",
     "Objects",
     "S3Blobs",
+    "Settings",
     "SqsDoorbell",
     "Transport",
     "Usage",
@@ -240,4 +297,6 @@ __all__ = [
     "create_table",
     "open_aws_home",
     "parse_address",
+    "set_up",
+    "settle_parts",
 ]

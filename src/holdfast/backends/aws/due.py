@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from holdfast.backends.aws.layout import DUE_INDEX, SHARDS, decode, key, number, text
+from holdfast.backends.aws.layout import DUE_INDEX, decode, key, number, text
 from holdfast.backends.aws.transport import Transport
 from holdfast.errors import InvalidInput
 from holdfast.items import HEAD, Item
@@ -38,16 +38,15 @@ class Cursor(Struct, frozen=True):
     behind: dict[str, Entry] = {}
 
 
-async def find_due(transport: Transport, table: str, before: int, after: str | None, limit: int) -> Page:
-    """See ``Store.due``. Leased heads are placed by when they are due."""
+async def find_due(
+    transport: Transport, table: str, parts: Sequence[str], before: int, after: str | None, limit: int
+) -> Page:
+    """See ``Store.due``: the heads in these parts of the index. Leased heads are placed by when they are due."""
     start = _cursor(after)
     read = await asyncio.gather(
-        *(
-            _read(transport, table, shard, _Range(start.reached, before, start.behind.get(shard), limit))
-            for shard in SHARDS
-        )
+        *(_read(transport, table, part, _Range(start.reached, before, start.behind.get(part), limit)) for part in parts)
     )
-    found = [(entry, shard) for shard, (entries, _) in zip(SHARDS, read, strict=True) for entry in entries]
+    found = [(entry, part) for part, (entries, _) in zip(parts, read, strict=True) for entry in entries]
     # Entries of one time stay in the order of their part, which only DynamoDB knows, and which its cursors follow.
     found.sort(key=lambda pair: pair[0].when)
     kept = found[:limit]
@@ -56,7 +55,7 @@ async def find_due(transport: Transport, table: str, before: int, after: str | N
     due = [head for entry, _ in kept if (head := heads.get(entry.partition)) is not None and _is_due(head, before)]
     if len(kept) == len(found) and all(ended for _, ended in read):
         return Page(tuple(due))
-    cursor = Cursor(kept[-1][0].when if kept else start.reached, start.behind | {shard: entry for entry, shard in kept})
+    cursor = Cursor(kept[-1][0].when if kept else start.reached, start.behind | {part: entry for entry, part in kept})
     return Page(tuple(due), msgspec.json.encode(cursor).decode())
 
 
@@ -67,7 +66,7 @@ class _Range(Struct, frozen=True):
     limit: int
 
 
-async def _read(transport: Transport, table: str, shard: str, wanted: _Range) -> tuple[list[Entry], bool]:
+async def _read(transport: Transport, table: str, part: str, wanted: _Range) -> tuple[list[Entry], bool]:
     """The first entries of one part in a range, and whether that is all of them."""
     # The start must lie in the range of times.
     first = wanted.first if wanted.behind is None else wanted.behind.when
@@ -76,12 +75,12 @@ async def _read(transport: Transport, table: str, shard: str, wanted: _Range) ->
         "IndexName": DUE_INDEX,
         "KeyConditionExpression": "#q = :q AND #d BETWEEN :first AND :last",
         "ExpressionAttributeNames": {"#q": "q", "#d": "d"},
-        "ExpressionAttributeValues": {":q": text(shard), ":first": number(first), ":last": number(wanted.last)},
+        "ExpressionAttributeValues": {":q": text(part), ":first": number(first), ":last": number(wanted.last)},
         "Limit": wanted.limit,
         "ReturnConsumedCapacity": "TOTAL",
     }
     if wanted.behind is not None:
-        place = {"q": text(shard), "d": number(wanted.behind.when)}
+        place = {"q": text(part), "d": number(wanted.behind.when)}
         parameters["ExclusiveStartKey"] = key(wanted.behind.partition, HEAD) | place
     answer = await transport.call("Query", parameters)
     entries = [Entry(int(each["d"]["N"]), each["p"]["S"]) for each in answer.get("Items", ())]

@@ -31,10 +31,9 @@ Attributes = dict[str, dict[str, Any]]
 
 DUE_INDEX: Final = "due"
 
-SHARDS: Final = ("0", "1", "2", "3")
-"""The index has this many parts, because one part takes 1,000 writes a second.
-
-Never change it: stored heads would not be found."""
+DEFAULT_PARTS: Final = 4
+"""The number of parts of the index unless the settings of the home say otherwise: one part takes 1,000 writes a
+second. Never change it: heads of homes without settings would not be found."""
 
 COMPRESSED_FROM_BYTES: Final = 512
 """A body of this many bytes may be what makes an item two kilobytes instead of one. Packing a kilobyte takes some 20
@@ -72,9 +71,13 @@ def key(partition: str, sort: str) -> Attributes:
     return {"p": text(partition), "s": text(sort)}
 
 
-def shard_of(partition: str) -> str:
-    """The part of the index to which a head belongs."""
-    return SHARDS[zlib.crc32(partition.encode()) % len(SHARDS)]
+def part_of(partition: str, parts: int) -> str:
+    """The part of the index to which a head belongs, of this number of parts.
+
+    >>> part_of("wf#checkout#order-17", 4), part_of("wf#checkout#order-17", 20)
+    ('3', '11')
+    """
+    return str(zlib.crc32(partition.encode()) % parts)
 
 
 def body_attribute(body: bytes) -> tuple[str, bytes]:
@@ -86,8 +89,11 @@ def body_attribute(body: bytes) -> tuple[str, bytes]:
     return "b", body
 
 
-def encode(item: Item, nonce: bytes) -> Attributes:
-    """An item as the write with this nonce stores it. Raises ``PayloadTooLarge``, ``InvalidInput``."""
+def encode(item: Item, nonce: bytes, parts: int = DEFAULT_PARTS) -> Attributes:
+    """An item as the write with this nonce stores it, where the index has this number of parts.
+
+    Raises ``PayloadTooLarge``, ``InvalidInput``.
+    """
     wire = key(item.partition, item.sort) | {"n": {"B": nonce}}
     if item.status:
         wire["st"] = text(item.status)
@@ -98,7 +104,7 @@ def encode(item: Item, nonce: bytes) -> Attributes:
     wire |= {name: number(value) for name, value in numbers.items() if value is not None}
     if item.sort == HEAD:
         if item.due_at is not None:
-            wire["q"] = text(shard_of(item.partition))
+            wire["q"] = text(part_of(item.partition, parts))
     elif item.expires_at is not None:
         wire["x"] = number(ttl_seconds(item.expires_at))
     if item.body:

@@ -9,13 +9,14 @@ from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.backends.aws.conditions import Words, guarded
 from holdfast.backends.aws.layout import (
+    DEFAULT_PARTS,
     Attributes,
     body_attribute,
     check_size,
     encode,
     key,
     number,
-    shard_of,
+    part_of,
     size_bytes,
     text,
     ttl_seconds,
@@ -42,11 +43,12 @@ class Request(Struct, frozen=True):
 
 
 class Writing(Struct, frozen=True):
-    """How writes become requests: to which table, and under which nonce."""
+    """How writes become requests: to which table, under which nonce, and with how many parts of the index."""
 
     table: str
     nonce: bytes
     token: str
+    parts: int = DEFAULT_PARTS
 
     def one(self, write: Write) -> Request:
         """The request for a single write. A refusal carries the existing item."""
@@ -83,7 +85,7 @@ class Writing(Struct, frozen=True):
         words = Words()
         match write:
             case Put(item, when):
-                wire = encode(item, self.nonce)
+                wire = encode(item, self.nonce, self.parts)
                 operation, size = "Put", size_bytes(wire)
                 parameters: dict[str, Any] = {"Item": wire}
             case Update():
@@ -101,6 +103,17 @@ class Writing(Struct, frozen=True):
         return operation, parameters | words.parameters(), size
 
 
+def enters_index(write: Write) -> bool:
+    """Whether a write may put a head into the index, or move it there."""
+    match write:
+        case Put(item, _):
+            return item.sort == HEAD and item.due_at is not None
+        case Update():
+            return write.sort == HEAD and write.due_at is not UNSET and write.due_at is not None
+        case Delete():
+            return False
+
+
 class _Change:
     """The ``UpdateExpression`` of an update, put together from what it sets, adds and removes."""
 
@@ -108,7 +121,7 @@ class _Change:
         self._words = words
         self._sets: dict[str, str] = {}
         self._removed: list[str] = []
-        self._shard = text(shard_of(update.partition)) if update.sort == HEAD else None
+        self._part = part_of(update.partition, writing.parts) if update.sort == HEAD else None
         self._new: Attributes = key(update.partition, update.sort)
         self._set("n", {"B": writing.nonce})
         self._plain("st", UNSET if update.status is UNSET else (update.status or None), text)
@@ -144,12 +157,12 @@ class _Change:
 
     def _due(self, due_at: int | UnsetType | None) -> None:
         self._plain("d", due_at, number)
-        if self._shard is not None and due_at is not UNSET:
-            self._plain("q", None if due_at is None else self._shard["S"], text)
+        if self._part is not None and due_at is not UNSET:
+            self._plain("q", None if due_at is None else self._part, text)
 
     def _expiry(self, expires_at: int | UnsetType | None) -> None:
         self._plain("xm", expires_at, number)
-        if self._shard is None and expires_at is not UNSET:
+        if self._part is None and expires_at is not UNSET:
             self._plain("x", None if expires_at is None else ttl_seconds(expires_at), number)
 
     def _body(self, body: bytes) -> None:

@@ -7,7 +7,8 @@
 | a head enters or leaves the index ``due`` | 0 | 1 written, each; 2 if its due time moves |
 | ``get`` | 1 | 1 read for each 4 KB |
 | ``query`` | 1 per page of 1 MB | 1 read for each 4 KB of the page |
-| ``due`` | 4 and 1 for each 100 heads | 2 read, and 1 per head |
+| ``due`` | 1 for each part of the index and for each 100 heads | a half read for each part, and 1 per head |
+| the settings, every five minutes | 1 | 1 read |
 | ``scan`` | 1 for each MB of the table | the whole table is read: 1 for each 4 KB of it |
 | ``partitions`` | 1 for each 1,000 items or MB | the same |
 """
@@ -24,7 +25,8 @@ from holdfast.backends.aws.inventory import cursor_of, list_partitions, place_af
 from holdfast.backends.aws.lanes import Lanes
 from holdfast.backends.aws.layout import Attributes, decode, encode, key, text
 from holdfast.backends.aws.meter import Meter
-from holdfast.backends.aws.requests import Writing
+from holdfast.backends.aws.requests import Writing, enters_index
+from holdfast.backends.aws.settings import KnownSettings, Settings
 from holdfast.backends.aws.transport import RequestRefused, Transport
 from holdfast.errors import InvalidInput, Refused, StoreUnavailable, StoreUnusable
 from holdfast.ids import new_id
@@ -39,12 +41,16 @@ SCAN_REQUESTS: Final = 50
 
 NONCE_BYTES: Final = 8
 
+DEFAULTS: Final = Settings()
+
 
 class DynamoStore:
     """Items in a table.
 
     Writes of one partition are applied in the order of their calls, also across several items; writes of different
     partitions concurrently. Reads are consistent, except that ``due`` may not see the latest writes yet.
+
+    Without ``settings`` the defaults apply, whatever the table says.
 
     A write whose answer was lost is sent again, and recognises itself by its nonce. If another writer has changed the
     item meanwhile, its outcome is unknown, and it ends in ``StoreUnavailable``, like a write without an answer.
@@ -58,9 +64,11 @@ class DynamoStore:
         transport: Transport,
         table: str,
         *,
+        settings: KnownSettings | None = None,
         on_close: Callable[[], None] | None = None,
     ) -> None:
         self.table = table
+        self._settings = settings
         self._on_close = on_close
         self._transport = transport
         self._lanes = Lanes()
@@ -83,9 +91,10 @@ class DynamoStore:
         if len({place(write) for write in writes}) < len(writes):
             raise InvalidInput("the writes of one call must touch different items")
         token = new_id()
-        writing = Writing(self.table, bytes.fromhex(token)[:NONCE_BYTES], token)
         if not writes:
             return ()
+        settings = await self._settings_now() if any(map(enters_index, writes)) else DEFAULTS
+        writing = Writing(self.table, bytes.fromhex(token)[:NONCE_BYTES], token, settings.parts)
         return [await self._one(writes[0], writing)] if len(writes) == 1 else await self._several(writes, writing)
 
     async def _one(self, write: Write, writing: Writing) -> Item | None:
@@ -166,7 +175,11 @@ class DynamoStore:
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
         """See ``Store.due``. Without bodies of heads that have changed; leased heads have a ``due_at`` too."""
         self._check_open()
-        return await find_due(self._transport, self.table, before, after, _page_items(limit))
+        parts = (await self._settings_now()).read_parts
+        return await find_due(self._transport, self.table, parts, before, after, _page_items(limit))
+
+    async def _settings_now(self) -> Settings:
+        return DEFAULTS if self._settings is None else await self._settings.now()
 
     async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
         """See ``Store.scan``; in no order. For people, not for programs: it reads the whole table, journals included,

@@ -10,6 +10,7 @@ from holdfast.cli.checks.file import check_file
 from holdfast.cli.checks.finding import FAIL, OK, WARN, Finding
 from holdfast.cli.checks.messages import check_messages
 from holdfast.cli.checks.processes import check_processes, check_stopped_beside
+from holdfast.cli.checks.services import check_services
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
@@ -25,4 +26,4 @@ async def check_work(runtime: Runtime, known: Collection[str] | None) -> list[Fi
     ]
 
 
-__all__ = ["FAIL", "OK", "WARN", "Finding", "check_file", "check_stopped_beside", "check_work"]
+__all__ = ["FAIL", "OK", "WARN", "Finding", "check_file", "check_services", "check_stopped_beside", "check_work"]

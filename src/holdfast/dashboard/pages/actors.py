@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from holdfast.actors.record import HIDDEN_MARK
 from holdfast.commands.actor import STATUSES, ListActors, ShowActor
 from holdfast.commands.shown import shown
-from holdfast.dashboard.acting import offered
+from holdfast.dashboard.acting import offered, offered_on_many
 from holdfast.dashboard.pages.executions import own_beginning
+from holdfast.dashboard.pages.listing import listed
 from holdfast.dashboard.rendering import cut, render
 from holdfast.dashboard.visit import PAGE_ROWS
 from holdfast.errors import InvalidInput
@@ -20,31 +21,24 @@ from holdfast.texts import printable_json
 if TYPE_CHECKING:
     from starlette.responses import Response
 
+    from holdfast.commands import Command
     from holdfast.dashboard.visit import Visit
-
-FILTERS: Final = ("actor", "status", "key")
 
 
 async def actors(visit: Visit) -> Response:
     """Fifty actors, newest first."""
-    query, cursors = visit.query(*FILTERS, "after"), await visit.cursors()
-    given = {name: value for name in FILTERS if (value := (query.one(name) or "").strip())}
-    command = ListActors(
-        given.get("actor"),
-        status=given.get("status"),
-        beginning=own_beginning(visit, given.get("key", "")),
-        after=cursors.opened(query.one("after")),
-        limit=PAGE_ROWS,
-    )
-    page = await visit.read(command)
-    return render(
+
+    def make(given: dict[str, str], after: str | None) -> Command[Any]:
+        beginning = own_beginning(visit, given.get("key", ""))
+        return ListActors(given.get("actor"), given.get("status"), beginning, after=after, limit=PAGE_ROWS)
+
+    return await listed(
         visit,
-        "actors.html",
-        rows=page.items,
-        next_cursor=cursors.sealed(page.after),
-        is_first=query.one("after") is None,
-        given=given,
+        "actors",
+        ("actor", "status", "key"),
+        make,
         statuses=STATUSES,
+        actions=offered_on_many(visit, "actor"),
         kinds=sorted(name for name in visit.app.registry.actors if not name.startswith(HIDDEN_MARK)),
     )
 

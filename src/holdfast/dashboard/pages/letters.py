@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.actors.record import HIDDEN_MARK
 from holdfast.commands.message import ListParked
 from holdfast.dashboard.acting import offered, offered_on_many
 from holdfast.dashboard.pages.actors import text_of
+from holdfast.dashboard.pages.listing import listed
 from holdfast.dashboard.performing import own_letter
 from holdfast.dashboard.rendering import render
 from holdfast.dashboard.visit import PAGE_ROWS
@@ -17,26 +18,17 @@ from holdfast.keys import check_id
 if TYPE_CHECKING:
     from starlette.responses import Response
 
+    from holdfast.commands import Command
     from holdfast.dashboard.visit import Visit
 
 
 async def letters(visit: Visit) -> Response:
     """Fifty dead letters, in the order in which they were sent."""
-    query, cursors = visit.query("actor", "after"), await visit.cursors()
-    actor = (query.one("actor") or "").strip()
-    command = ListParked(
-        actor or None, beginning=visit.tenant, after=cursors.opened(query.one("after")), limit=PAGE_ROWS
-    )
-    page = await visit.read(command)
-    return render(
-        visit,
-        "letters.html",
-        rows=page.items,
-        next_cursor=cursors.sealed(page.after),
-        is_first=query.one("after") is None,
-        given={"actor": actor} if actor else {},
-        actions=offered_on_many(visit, "letter"),
-    )
+
+    def make(given: dict[str, str], after: str | None) -> Command[Any]:
+        return ListParked(given.get("actor"), beginning=visit.tenant, after=after, limit=PAGE_ROWS)
+
+    return await listed(visit, "letters", ("actor",), make, actions=offered_on_many(visit, "letter"))
 
 
 async def letter(visit: Visit) -> Response:

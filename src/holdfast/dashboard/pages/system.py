@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.commands.system import ListAudit, ListLeases, ListOutbox, ListSchedules, ListWorkers
 from holdfast.dashboard.pages.executions import since
-from holdfast.dashboard.rendering import render
+from holdfast.dashboard.pages.listing import listed
 from holdfast.dashboard.visit import PAGE_ROWS
 from holdfast.messaging.listing import QUEUES
 from holdfast.patterns.lease_list import KINDS, STATUSES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.responses import Response
 
     from holdfast.commands import Command
@@ -26,7 +24,7 @@ async def outbox(visit: Visit) -> Response:
     def make(given: dict[str, str], after: str | None) -> Command[Any]:
         return ListOutbox(given.get("app"), given.get("queue"), after=after, limit=PAGE_ROWS)
 
-    return await _listed(visit, "outbox", ("app", "queue"), make, queues=QUEUES)
+    return await listed(visit, "outbox", ("app", "queue"), make, queues=QUEUES)
 
 
 async def schedules(visit: Visit) -> Response:
@@ -35,7 +33,7 @@ async def schedules(visit: Visit) -> Response:
     def make(given: dict[str, str], after: str | None) -> Command[Any]:
         return ListSchedules(given.get("app"), after=after, limit=PAGE_ROWS)
 
-    return await _listed(visit, "schedules", ("app",), make)
+    return await listed(visit, "schedules", ("app",), make)
 
 
 async def leases(visit: Visit) -> Response:
@@ -44,7 +42,7 @@ async def leases(visit: Visit) -> Response:
     def make(given: dict[str, str], after: str | None) -> Command[Any]:
         return ListLeases(given.get("kind"), given.get("status"), after=after, limit=PAGE_ROWS)
 
-    return await _listed(visit, "leases", ("kind", "status"), make, kinds=KINDS, statuses=STATUSES)
+    return await listed(visit, "leases", ("kind", "status"), make, kinds=KINDS, statuses=STATUSES)
 
 
 async def workers(visit: Visit) -> Response:
@@ -53,7 +51,7 @@ async def workers(visit: Visit) -> Response:
     def make(_given: dict[str, str], after: str | None) -> Command[Any]:
         return ListWorkers(after=after, limit=PAGE_ROWS)
 
-    return await _listed(visit, "workers", (), make)
+    return await listed(visit, "workers", (), make)
 
 
 async def audit(visit: Visit) -> Response:
@@ -62,27 +60,4 @@ async def audit(visit: Visit) -> Response:
     def make(given: dict[str, str], after: str | None) -> Command[Any]:
         return ListAudit(since(given.get("since", ""), visit.now_ms), after=after, limit=PAGE_ROWS)
 
-    return await _listed(visit, "audit", ("since",), make)
-
-
-async def _listed(
-    visit: Visit,
-    page: str,
-    filters: tuple[str, ...],
-    make: Callable[[dict[str, str], str | None], Command[Any]],
-    **more: Any,
-) -> Response:
-    """One page of a list, by the command that its address stands for."""
-    query, cursors = visit.query(*filters, "after"), await visit.cursors()
-    given = {name: value for name in filters if (value := (query.one(name) or "").strip())}
-    found = await visit.read(make(given, cursors.opened(query.one("after"))))
-    return render(
-        visit,
-        f"{page}.html",
-        found=found,
-        rows=found.items,
-        next_cursor=cursors.sealed(found.after),
-        is_first=query.one("after") is None,
-        given=given,
-        **more,
-    )
+    return await listed(visit, "audit", ("since",), make)

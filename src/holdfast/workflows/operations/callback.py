@@ -15,6 +15,7 @@ from holdfast.duration import Duration, seconds
 from holdfast.errors import SerializationError, StepTimeout
 from holdfast.replay.activation import Activation
 from holdfast.replay.earlier import name_of
+from holdfast.replay.tasks import timers_closing
 from holdfast.workflows.callback_keys import MissingKey
 from holdfast.workflows.callback_tokens import make_token
 from holdfast.workflows.operations.signal import unfit_in
@@ -78,11 +79,13 @@ class Callback(Generic[T]):
         mailbox = self._activation.mailboxes.of(MAILBOX_PREFIX + self._op)
         self._activation.awaits_message(f"callback:{name_of(self._op)}")
         patience = self._patience
-        whole = asyncio.timeout_at(self._deadline)
+        whole = asyncio.timeout(None)
         try:
             async with whole:
+                self._limit(whole, self._deadline)
                 while True:
-                    async with asyncio.timeout(patience.heartbeat_seconds):
+                    async with asyncio.timeout(None) as silence:
+                        self._limit(silence, self._silent_at())
                         answer = _decode_answer(bytes(await mailbox.get()))
                     if answer.error is not None:
                         return None, self._activation.rebuild(answer.error)
@@ -96,6 +99,14 @@ class Callback(Generic[T]):
             return None, StepTimeout(f"callback {self._op} {told}")
         except SerializationError as unfit:
             return None, unfit_in(self._activation, unfit)
+
+    def _limit(self, limit: asyncio.Timeout, when: float | None) -> None:
+        with timers_closing(self._op):
+            limit.reschedule(when)
+
+    def _silent_at(self) -> float | None:
+        silence = self._patience.heartbeat_seconds
+        return None if silence is None else self._activation.loop.time() + silence
 
 
 @overload

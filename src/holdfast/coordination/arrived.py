@@ -1,0 +1,41 @@
+"""What has arrived in an inbox or an outbox, without gaps: no entry is taken before an earlier one of its sender (G6).
+
+A page of some stores is no snapshot: each entry is read at its own moment. Such a page may show the second entry of a
+commit and not the first, or the later of two writes that both came while it was read (DynamoDB: "Query" beside a
+transaction is read-committed, item by item; developer guide, "Isolation levels of transactions").
+
+So nothing is taken that one reading shows. All that was committed before an entry of a first reading is seen by a
+second one that begins when the first has ended. Of the second reading, an entry is taken if the first has shown it,
+or a later one of its sender.
+"""
+
+from __future__ import annotations
+
+from holdfast.items import Item
+from holdfast.paging import items
+from holdfast.ports import Home
+
+
+async def arrived(home: Home, partition: str, prefix: str, limit: int | None = None) -> list[Item]:
+    """The entries whose sort keys begin with ``prefix``, in their order; the first ``limit`` of them, or all.
+
+    Their keys end with ``#`` and their sender, as those of ``inbox_sort``. Empty only if there are none.
+    """
+    while True:
+        seen = await _reading(home, partition, prefix, limit)
+        if not (home.pages_tear and seen):
+            return seen
+        newest = {_sender(item): item.sort for item in seen}
+        again = await _reading(home, partition, prefix, limit)
+        if taken := [item for item in again if item.sort <= newest.get(_sender(item), "")]:
+            return taken
+
+
+async def _reading(home: Home, partition: str, prefix: str, limit: int | None) -> list[Item]:
+    if limit is None:
+        return [item async for item in items(home.store, partition, prefix=prefix)]
+    return list((await home.store.query(partition, prefix=prefix, limit=limit)).items)
+
+
+def _sender(item: Item) -> str:
+    return item.sort.rpartition("#")[2]

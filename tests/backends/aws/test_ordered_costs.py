@@ -1,0 +1,63 @@
+"""What ordered messages of SQS cost on DynamoDB, as DynamoDB Local reports it, on the path of a function of Lambda."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+import pytest
+from msgspec.structs import replace
+from tests.backends.aws.fifo import Fifo
+from tests.backends.aws.test_costs import _home
+
+import holdfast as hf
+from holdfast.backends.aws import DynamoStore, Usage
+from holdfast.clock import SystemClock
+from holdfast.ports import Home
+
+pytestmark = pytest.mark.aws
+
+OpenStore = Callable[..., Awaitable[DynamoStore]]
+
+BATCHES = 24
+
+
+async def batches(store: DynamoStore, clock: SystemClock) -> list[Usage]:
+    """The use of each of some batches of ten for one actor."""
+
+    async def open_home() -> Home:
+        return replace(await _home(store), redelivery=queue)
+
+    queue = Fifo(clock.now_ms)
+    app = hf.App("shop", home=open_home)
+
+    class Counter(hf.Actor, app=app):
+        count: int = 0
+
+        async def add(self, by: int) -> int:
+            self.count += by
+            return self.count
+
+    handler = app.lambda_handler()
+    used: list[Usage] = []
+    for batch in range(BATCHES):
+        for number in range(10):
+            body = {"actor": "Counter", "method": "add", "args": [1]}
+            assert queue.send("one", body, dedup=str(UUID(int=batch * 10 + number)))
+        store.meter.reset()
+        await queue.deliver(handler)
+        assert not queue.kept
+        used.append(store.meter.total)
+    asked = {"holdfast": "call", "actor": "Counter", "key": "one", "method": "add", "args": [0]}
+    assert await handler.invoke(asked) == 10 * BATCHES
+    await handler.aclose()
+    return used
+
+
+async def test_an_ordered_batch_of_ten_costs_a_claim_and_a_commit(open_store: OpenStore) -> None:
+    used = await batches(await open_store(), SystemClock())
+    assert used[1].write_units == 2
+    assert max(each.requests for each in used) <= 4
+    units = [each.write_units for each in used]
+    assert sum(units) / BATCHES <= 5, units
+    assert max(each.read_units for each in used) <= 2
