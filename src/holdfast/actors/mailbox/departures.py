@@ -24,6 +24,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, TypeGuard
 
 from holdfast.actors.mailbox.delivery import deliver, some_head
+from holdfast.actors.mailbox.post import Backlogs, backlogs_of
 from holdfast.actors.record import DEPARTURE_PREFIX, Departure, decode_departure
 from holdfast.backoff import Pauses
 from holdfast.errors import StoreUnavailable
@@ -48,13 +49,14 @@ async def departures_of(partition: str, store: Store) -> list[Item]:
 class Departures:
     """The entries of one actor that this process owns: those to be delivered, by receiver, and those that were."""
 
-    __slots__ = ("_delivered", "_partition", "_tasks", "_waiting")
+    __slots__ = ("_backlogs", "_delivered", "_partition", "_tasks", "_waiting")
 
     def __init__(self, partition: str) -> None:
         self._partition = partition
         self._waiting: dict[str, deque[tuple[str, Departure]]] = {}
         self._delivered: dict[str, None] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._backlogs = Backlogs()
 
     @property
     def under_way(self) -> bool:
@@ -81,8 +83,10 @@ class Departures:
 
     def begin(self, entries: Iterable[Item], runtime: Runtime, ended: Callable[[Exception | None], None]) -> None:
         """Deliver entries that are durable, behind those that wait. ``ended`` is called when a receiver has all."""
+        self._backlogs = backlogs_of(runtime)
         for entry in entries:
             departure = decode_departure(entry.body)
+            self._backlogs.leave(departure.to, 1)
             self._waiting.setdefault(departure.to, deque()).append((entry.sort, departure))
         for to in self._waiting:
             if to not in self._tasks:
@@ -98,6 +102,8 @@ class Departures:
         """The store has the truth: another owner, or a later turn, delivers what is there."""
         for task in self._tasks.values():
             task.cancel()
+        for to, waiting in self._waiting.items():
+            self._backlogs.leave(to, -len(waiting))
         for each in (self._tasks, self._waiting, self._delivered):
             each.clear()
 
@@ -111,6 +117,7 @@ class Departures:
                 except StoreUnavailable:
                     await pauses.wait()
                     continue
+                self._backlogs.leave(to, -len(taken))
                 for place, _ in taken:
                     waiting.popleft()
                     self._delivered[place] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -110,7 +111,8 @@ async def _refuse_if_full(kind: Kind, partition: str, runtime: Runtime) -> None:
         return
     bound = kind.policy.mailbox
     page = await runtime.home.store.query(partition, prefix=INBOX_PREFIX, limit=bound)
-    room = bound - (len(page.items) if page.cursor is None else bound)
+    waiting = len(page.items) if page.cursor is None else bound
+    room = bound - waiting - backlogs_of(runtime).leaving(partition)
     if room <= 0:
         raise MailboxFull(
             f"{describe_partition(partition)} has {bound} messages waiting and takes no more: send again later, or "
@@ -120,12 +122,25 @@ async def _refuse_if_full(kind: Kind, partition: str, runtime: Runtime) -> None:
 
 
 class Backlogs:
-    """How many more messages this process may send to an actor before it has to count those that wait there."""
+    """How many more messages this process may send to an actor before it has to count those that wait there, and how
+    many are on their way there.
+    """
 
-    __slots__ = ("_room",)
+    __slots__ = ("_leaving", "_room")
 
     def __init__(self) -> None:
         self._room = Bounded[str, int](MOST_BACKLOGS)
+        self._leaving: Counter[str] = Counter()
+
+    def leaving(self, partition: str) -> int:
+        """How many messages are durable with their senders, and are still to be delivered by this process."""
+        return self._leaving[partition]
+
+    def leave(self, partition: str, change: int) -> None:
+        """There are more of them, or fewer."""
+        self._leaving[partition] += change
+        if not self._leaving[partition]:
+            del self._leaving[partition]
 
     def take(self, partition: str) -> bool:
         """Use up one place; false if it is not known whether there is one."""
