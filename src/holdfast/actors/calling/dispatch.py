@@ -66,7 +66,7 @@ async def _apply(address: Address, request: Call, runtime: Runtime) -> Replied |
 
 
 async def _dispatch(address: Address, request: Call, runtime: Runtime) -> Replied | Reply:
-    if request.chain:
+    if request.chain and runtime.home.writes_are_paid:
         await come_behind_sent(address.partition, request, runtime)
     host = runtime.host
     if address.kind.policy.optimistic and (applied := await call_optimistically(address, request, runtime)):

@@ -26,7 +26,7 @@ from holdfast.actors.record import (
 )
 from holdfast.actors.turn.entity import REFUSED, ActorEntity, Gathering, Refusal, Writing
 from holdfast.actors.turn.handling import tell
-from holdfast.actors.turn.performed import Finished, Version
+from holdfast.actors.turn.performed import Finished, Version, writes_of
 from holdfast.backoff import Pauses
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced, is_leased
@@ -334,7 +334,7 @@ def _tell_doubt(batch: Sequence[Finished], actor: ActorEntity) -> None:
 
 def _depart(batch: Sequence[Finished], actor: ActorEntity, runtime: Runtime) -> None:
     """What these have sent is durable, and is delivered now."""
-    sent = [write for each in batch for write in each.writes if is_departure(write, actor.partition)]
+    sent = [each for each in writes_of(batch) if is_departure(each, actor.partition)]
     if sent:
         actor.depart([each.item for each in sent], runtime)
 

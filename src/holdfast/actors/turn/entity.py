@@ -12,7 +12,7 @@ from holdfast.actors.mailbox.departures import Departures, is_departure
 from holdfast.actors.mailbox.queue import Answer, Delivery, Outcome, Queue, Replied, Series
 from holdfast.actors.record import Call, Reply, decode_call, decode_departure, key_of
 from holdfast.actors.turn.aftermath import Deletion
-from holdfast.actors.turn.performed import Finished, Performed, Version
+from holdfast.actors.turn.performed import Finished, Performed, Version, writes_of
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced
 from holdfast.items import HEAD, Item, Put, Write
@@ -209,11 +209,10 @@ class ActorEntity(Entity):
 
     def sends_to(self, partition: str) -> bool:
         """Whether something that it has sent there, and that is durable or will be, is not delivered."""
-        finished = (write for each in self.uncommitted.finished for write in each.writes)
-        sent = (write for write in finished if is_departure(write, self.partition))
-        return self.departures.waits_for(partition) or any(
-            decode_departure(each.item.body).to == partition for each in sent
-        )
+        if self.departures.waits_for(partition):
+            return True
+        sent = (each.item for each in writes_of(self.uncommitted.finished) if is_departure(each, self.partition))
+        return any(decode_departure(each.body).to == partition for each in sent)
 
     def _departed(self, error: Exception | None) -> None:
         self.broken = error or self.broken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -77,6 +78,11 @@ class Performed(Struct, frozen=True):
         """The same, with the attempt that a tracer is told of once it is durable."""
         first, *others = self.finished
         return replace(self, finished=(replace(first, handled=Handled(handling, at, outcome, error)), *others))
+
+
+def writes_of(finished: Iterable[Finished]) -> Iterator[Write]:
+    """What is to be written for them, next to the head."""
+    return (write for each in finished for write in each.writes)
 
 
 def marked(performed: Performed, delivery: Delivery, partition: str) -> Performed:

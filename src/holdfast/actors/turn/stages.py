@@ -8,7 +8,6 @@ refused; a worker that has lost the lease learns of it by its next one (G3).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -35,13 +34,13 @@ from holdfast.actors.turn.commit import begin_commit, commit, commit_under_way
 from holdfast.actors.turn.entity import REFUSED, ActorEntity, Loaded, refuse_overtaken_caller
 from holdfast.actors.turn.failure import after_deaths
 from holdfast.actors.turn.perform import perform
-from holdfast.actors.turn.performed import Finished, Version
+from holdfast.actors.turn.performed import Version, writes_of
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.arrived import arrived
 from holdfast.coordination.inbox import INBOX_PREFIX, NEVER_WOKEN
 from holdfast.coordination.lease import Closed, Fenced, Held
 from holdfast.errors import Refused, StoreUnusable
-from holdfast.items import ABSENT, Item, Put, Write, place
+from holdfast.items import ABSENT, Item, Put, place
 from holdfast.kernel.host import settled
 from holdfast.kernel.outcomes import AGAIN, Blocked, Idle, Left, LeftBehind, Next, Released, Rest
 from holdfast.kernel.ownership import block, ours
@@ -308,11 +307,6 @@ async def rest_at_once(actor: ActorEntity, host: Host) -> Rest | None:
     if actor.passing and any(place(each)[1].startswith(PARKED_PREFIX) for each in writes_of(left.finished)):
         return None  # whether it is to be forgotten is known when that is in the store
     return await rest_of(actor, host)
-
-
-def writes_of(finished: Iterable[Finished]) -> Iterator[Write]:
-    """What is to be written for them, next to the head."""
-    return (write for each in finished for write in each.writes)
 
 
 async def rest_of(actor: ActorEntity, host: Host) -> Rest:
