@@ -249,6 +249,31 @@ def test_receivers_that_were_deleted_or_have_halted_take_messages_as_ever():
     run_virtual(main)
 
 
+def test_an_actor_that_halts_waits_for_its_deliveries_while_callers_wait_for_it():
+    async def main() -> None:
+        shop = Shop()
+
+        class Clerk(hf.Actor, app=shop.app, poison="halt", retry=Retry(max_attempts=1, initial="1s")):
+            async def pass_on(self) -> None:
+                await hf.send(shop.Till.at("b").pay, 1)
+
+            async def fail(self) -> None:
+                raise ValueError("no")
+
+        async with shop.app.worker():
+            shop.store.held = lambda writes: place(writes[0])[0] == B
+            await Clerk.at("c").pass_on()
+            await hf.send(Clerk.at("c").fail)
+            asking = asyncio.create_task(Clerk.at("c").pass_on())
+            await asyncio.sleep(60)
+            shop.store.free.set()
+            await shop.until(lambda: shop.taken == [1])
+            with pytest.raises(hf.InvalidState):
+                await asking
+
+    run_virtual(main)
+
+
 def sent(shop: Shop) -> list[Put]:
     """What was delivered to the till."""
     puts = [write for each in shop.store.to(B) for write in each if isinstance(write, Put)]

@@ -118,9 +118,13 @@ class ActorStages(Struct, frozen=True, gc=False):
         await commit(entity, self.runtime, host, rest)
         if rest is not None and not entity.held:
             return Released(rest)
+        runs_on = not (entity.halting or host.draining)
         if entity.departures.under_way:
-            return Idle(None if entity.halting else entity.next_due(), busy=True)
-        if not (entity.halting or host.draining):
+            if runs_on:
+                return Idle(entity.next_due(), busy=True)
+            await entity.departures.settled()  # what has come meanwhile does not run
+            return AGAIN
+        if runs_on:
             return Idle(entity.next_due(), patience_seconds(entity, host))
         if entity.unread or not entity.settled:
             return AGAIN
