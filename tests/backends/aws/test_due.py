@@ -84,6 +84,7 @@ class Slow(Struct):
         self.connection.close()
 
 
+@pytest.mark.gentle("it counts requests")
 async def test_keys_that_were_not_processed_are_asked_for_again_after_longer_and_longer_pauses(
     open_store: OpenStore,
 ) -> None:
