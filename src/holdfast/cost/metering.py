@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from functools import partial
 from typing import Final
 
@@ -102,6 +103,12 @@ class MeteringStore:
     async def close(self) -> None:
         """See ``Store.close``."""
         await self._store.close()
+
+    def beside(self, store: Store) -> MeteringStore:
+        """The store of another process on the same data, with the same counters."""
+        other = copy(self)
+        other._store = store  # noqa: SLF001 - it is of this class
+        return other
 
     def reset(self) -> None:
         """Reset the counters, and keep the known items."""
