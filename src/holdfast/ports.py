@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from holdfast.errors import InvalidInput
 from holdfast.items import HEAD, Bounds, Item, Write
+from holdfast.watched import Metered, Services
 
 T = TypeVar("T")
 
@@ -269,20 +270,6 @@ class Redelivery(Protocol):
         ...
 
 
-class Used(Struct, frozen=True):
-    """The usage of a store by a process so far, in billed units: 1 KB written, 4 KB read."""
-
-    write_units: float = 0
-    read_units: float = 0
-
-
-class Metered(Struct, frozen=True):
-    """An optional port of homes with billed and monitored usage: the usage so far, and the namespace of its metrics."""
-
-    namespace: str
-    used: Callable[[], Used]
-
-
 class Versions(Protocol):
     """An optional port of homes whose code is published in versions that stay, and can be invoked by name after newer
     ones have replaced them.
@@ -329,24 +316,6 @@ class EventBus(Protocol):
 
         The answer of the bus, also that it does not exist, is returned and not raised.
         """
-        ...
-
-
-class Reached(Struct, frozen=True):
-    """What a service of a home answered. ``lack`` is what is wrong with it, if anything; ``told`` then says what that
-    leads to.
-    """
-
-    service: str
-    told: str
-    lack: str | None = None
-
-
-class Services(Protocol):
-    """An optional port of homes that use several services: whether each of them can be reached."""
-
-    async def check(self) -> Sequence[Reached]:
-        """Ask each service once. Errors are answers."""
         ...
 
 

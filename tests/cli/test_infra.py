@@ -58,6 +58,7 @@ def test_every_option_reaches_the_template(shop):
         "--batch-window-seconds": 3,
         "--most-at-once": 5,
         "--alarm-topic-arn": "arn:aws:sns:eu-west-1:000000000000:topic",
+        "--alarm-table-gb": 7,
     }
     rule = ["--event-rule", 'default={"source": ["aws.s3"]}']
     own = {"Effect": "Allow", "Action": "ses:SendEmail", "Resource": "*"}

@@ -50,6 +50,7 @@ OTHERWISE = Fabric(
         EventRule("a-prefix-20-long-yes-holdfast", {"source": ["holdfast.shop"]}),
     ],
     alarm_topic_arn=TOPIC,
+    alarm_table_gb=7,
     keep_data=False,
 )
 WITHOUT_ORDER = Fabric(prefix="shop", ordered=False, stream=True, key_arn=KEY, function=Function(code=CODE, url="iam"))

@@ -179,6 +179,7 @@ def test_each_policy_is_no_larger_than_its_task():
         "Outputs"
     ].keys()
     assert worker - client == {
+        "dynamodb:DescribeTable",
         "events:DescribeEventBus",
         "events:PutEvents",
         "lambda:InvokeFunction",
@@ -190,6 +191,7 @@ def test_each_policy_is_no_larger_than_its_task():
     assert {action for action in worker if action.startswith(("dynamodb:", "scheduler:", "events:"))} == {
         "dynamodb:BatchGetItem",
         "dynamodb:DeleteItem",
+        "dynamodb:DescribeTable",
         "dynamodb:GetItem",
         "dynamodb:PutItem",
         "dynamodb:Query",
@@ -559,6 +561,8 @@ def test_what_is_watched():
         "SilentAlarm",
         "BlockedAlarm",
         "TurnsFailedAlarm",
+        "ItemLargeAlarm",
+        "TableLargeAlarm",
         "IndexDueThrottledAlarm",
         "TableReadsThrottledAlarm",
         "TableWritesThrottledAlarm",
@@ -567,6 +571,9 @@ def test_what_is_watched():
         {"Name": "QueueName", "Value": "shop-holdfast-ordered-dead.fifo"}
     ]
     assert alarms["LateAlarm"]["Namespace"] == "Holdfast/shop"
+    assert alarms["ItemLargeAlarm"]["Threshold"] == 389_120
+    assert alarms["TableLargeAlarm"]["Threshold"] == 100 * 10**9
+    assert of_type(OTHERWISE, "AWS::CloudWatch::Alarm")["TableLargeAlarm"]["Threshold"] == 7 * 10**9
     assert [name for name, alarm in alarms.items() if alarm["TreatMissingData"] == "breaching"] == ["SilentAlarm"]
 
 

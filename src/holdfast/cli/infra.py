@@ -166,6 +166,9 @@ def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tu
 )
 @click.option("--alarm-topic-arn", metavar="ARN", callback=_arn, help="The SNS topic for alarms.")
 @click.option(
+    "--alarm-table-gb", type=int, default=100, show_default=True, help="The size of the table that an alarm tells of."
+)
+@click.option(
     "--tenant",
     "tenants",
     metavar="PREFIX",

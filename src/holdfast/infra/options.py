@@ -30,6 +30,7 @@ VISIBILITY_PER_TIMEOUT: Final = 6
 """How many time-outs of the function a message stays hidden ("Using Lambda with Amazon SQS", developer guide)."""
 
 LONGEST_TIMEOUT_SECONDS: Final = 900
+LARGEST_TABLE_GB: Final = 1_000_000
 LONGEST_WINDOW_SECONDS: Final = 300
 LARGEST_BATCH: Final = 10_000
 LARGEST_BATCH_AT_ONCE: Final = 10
@@ -89,6 +90,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
     most_at_once      the most concurrent invocations for the doorbell
     event_rules       which events of buses the consumers of the function get
     alarm_topic_arn   where alarms go; without it they are only shown
+    alarm_table_gb    an alarm goes off when the table is larger than this
     tenants           prefixes of ids and keys; each gets a policy that reads only what begins with it
     keep_data         deleting the stack keeps table, bucket and queues of dead letters
 
@@ -108,6 +110,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
     most_at_once: int | None = None
     event_rules: Sequence[EventRule] = ()
     alarm_topic_arn: str | None = None
+    alarm_table_gb: int = 100
     tenants: Sequence[str] = ()
     keep_data: bool = True
 
@@ -136,6 +139,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
             ("the time-out of the function", self.timeout_seconds, 1, LONGEST_TIMEOUT_SECONDS),
             ("the window of a batch", self.batch_window_seconds, 0, LONGEST_WINDOW_SECONDS),
             ("a batch", self.batch_size, 1, LARGEST_BATCH if self.batch_window_seconds else LARGEST_BATCH_AT_ONCE),
+            ("alarm_table_gb", self.alarm_table_gb, 1, LARGEST_TABLE_GB),
             ("most_at_once", self.most_at_once or 2, 2, 1000),
         ):
             if not least <= value <= most:

@@ -21,6 +21,11 @@ LATE_SECONDS: Final = 120
 OLD_RING_SECONDS: Final = 1800
 """A wake-up may wait for fifteen minutes because it was sent with a delay."""
 
+LARGE_ITEM_BYTES: Final = 380 * 1024
+"""Of 400 KB (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html)."""
+
+GIGABYTE: Final = 10**9
+
 OLD_MESSAGE_SECONDS: Final = 300
 OLD_RECORD_MS: Final = 60_000
 
@@ -102,24 +107,43 @@ def _alarms(fabric: Fabric) -> dict[str, Alarm]:
     for name, metric in counted(fabric).items():
         of = COUNTED[name]
         found[name] = Alarm(of.about, metric, minutes=of.minutes, period_minutes=of.period_minutes)
-    return found | {
-        "Late": Alarm(
-            "Work is due and is not being done",
-            own_metric(fabric, metrics.OLDEST_DUE_SECONDS),
-            from_value=LATE_SECONDS,
-            minutes=3,
+    return (
+        found
+        | _growth(fabric)
+        | {
+            "Late": Alarm(
+                "Work is due and is not being done",
+                own_metric(fabric, metrics.OLDEST_DUE_SECONDS),
+                from_value=LATE_SECONDS,
+                minutes=3,
+            ),
+            "Blocked": Alarm(
+                "Executions wait for code that fits, or are parked: holdfast ls --status BLOCKED",
+                own_metric(fabric, metrics.BLOCKED),
+            ),
+            "FunctionErrors": Alarm("Invocations fail", _function(fabric, "Errors")),
+            "FunctionThrottled": Alarm("Lambda turned invocations away", _function(fabric, "Throttles"), minutes=3),
+            "Silent": Alarm(
+                "The function was not called for five minutes, not even to sweep",
+                _function(fabric, "Invocations"),
+                minutes=5,
+                below=True,
+            ),
+        }
+    )
+
+
+def _growth(fabric: Fabric) -> dict[str, Alarm]:
+    return {
+        "ItemLarge": Alarm(
+            "An item is almost as large as DynamoDB takes: see docs/large-state.md",
+            own_metric(fabric, metrics.LARGEST_ITEM_BYTES),
+            from_value=LARGE_ITEM_BYTES,
         ),
-        "Blocked": Alarm(
-            "Executions wait for code that fits, or are parked: holdfast ls --status BLOCKED",
-            own_metric(fabric, metrics.BLOCKED),
-        ),
-        "FunctionErrors": Alarm("Invocations fail", _function(fabric, "Errors")),
-        "FunctionThrottled": Alarm("Lambda turned invocations away", _function(fabric, "Throttles"), minutes=3),
-        "Silent": Alarm(
-            "The function was not called for five minutes, not even to sweep",
-            _function(fabric, "Invocations"),
-            minutes=5,
-            below=True,
+        "TableLarge": Alarm(
+            f"The table has more than {fabric.alarm_table_gb:,} GB: is what has ended cleaned up?",
+            own_metric(fabric, metrics.TABLE_BYTES),
+            from_value=fabric.alarm_table_gb * GIGABYTE,
         ),
     }
 

@@ -133,6 +133,8 @@ class Sweeper:
                 break
         if report:
             self._told_at_ms = now
+            if (metered := self._host.home.metered) is not None:
+                await metered.refresh()
             self._host.telemetry.emit(
                 "swept", due=backlog.due, oldest_seconds=backlog.oldest_seconds, blocked=backlog.blocked
             )

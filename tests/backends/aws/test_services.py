@@ -10,7 +10,7 @@ from tests.backends.aws.cloud import Refusal
 from holdfast.backends.aws import parse_address
 from holdfast.backends.aws.services import AwsServices
 from holdfast.cli.checks import check_services
-from holdfast.ports import Reached
+from holdfast.watched import Reached
 
 NO_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
 

@@ -18,6 +18,7 @@ from holdfast.backends.aws.bus import EventBridgeBus
 from holdfast.backends.aws.cleaning import Cleaned, Hands, Tell, clean, untold
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
+from holdfast.backends.aws.growth import TableSize
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.objects import Objects
 from holdfast.backends.aws.parts import change_parts, settle
@@ -32,8 +33,9 @@ from holdfast.backends.aws.versions import LambdaVersions
 from holdfast.clock import Clock, SystemClock
 from holdfast.errors import ConfigurationError
 from holdfast.ids import new_id, new_seed
-from holdfast.ports import Home, Metered, Used
+from holdfast.ports import Home
 from holdfast.texts import told_url
+from holdfast.watched import Metered, Used
 
 PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -169,6 +171,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     blobs, bus, versions = address.open_blobs(s3), address.open_bus(events), address.open_versions(published, functions)
     clock = clock or SystemClock()
+    size = TableSize(transport, address.table, clock)
     settings = KnownSettings(transport, address.table, clock)
     store = DynamoStore(transport, address.table, settings=settings, on_close=partial(_close, blobs, bus, versions))
     ringer = address.bells(queue := queue or address.open_queues(), scheduler)
@@ -180,7 +183,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         inventory=store,
         doorbell=doorbell,
         invoker=doorbell,
-        metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter)),
+        metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter, size), size.refresh),
         versions=versions,
         redelivery=SqsRedelivery(queue),
         services=address.services(),
@@ -202,9 +205,9 @@ def _close(*connected: S3Blobs | EventBridgeBus | LambdaVersions | None) -> None
             each.close()
 
 
-def _used(meter: Meter) -> Used:
+def _used(meter: Meter, size: TableSize) -> Used:
     total = meter.total
-    return Used(total.write_units, total.read_units)
+    return Used(total.write_units, total.read_units, meter.largest_item_bytes, size.bytes)
 
 
 def _untold(event: str, **fields: object) -> None:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.backends.aws import names
 from holdfast.backends.aws.connection import Connection
 from holdfast.backends.aws.tries import code_of, refused_for
-from holdfast.ports import Reached
+from holdfast.watched import Reached
 
 MISSING: Final = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 COUNTS: Final = (
