@@ -10,7 +10,6 @@ from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
-from holdfast.errors import InvalidInput
 from holdfast.items import HEAD, Bounds, Item, Write
 from holdfast.watched import Metered, Services
 
@@ -172,19 +171,6 @@ class Purges(Protocol):
         ...
 
 
-def entry_cursor(item: Item) -> str:
-    """The cursor behind an item in the order of partition and sort key."""
-    return f"{len(item.partition)}:{item.partition}{item.sort}"
-
-
-def entry_place(cursor: str) -> tuple[str, str]:
-    """The partition and the sort key of such a cursor. Raises ``InvalidInput``."""
-    digits, _, place = cursor.partition(":")
-    if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:9]) < len(place)):
-        raise InvalidInput(f"{cursor!r} is not a cursor of this store; pass the cursor of a page")
-    return place[: int(digits[:9])], place[int(digits[:9]) :]
-
-
 class Census(Protocol):
     """An optional port of stores that find what is of one kind by an index, without reading the rest.
 
@@ -235,6 +221,11 @@ class Inventory(Protocol):
         ...
 
 
+AHEAD_MS: Final = 75_000
+"""How far sweeps that call processes look ahead. They come once a minute, so each begins before the time ends that the
+one before has looked at."""
+
+
 class Invoker(Protocol):
     """An optional port of homes without a resident worker, where each wake-up is a billed message (G14).
 
@@ -243,7 +234,14 @@ class Invoker(Protocol):
     """
 
     def wake_at(self, partition: str, due_at: int) -> None:
-        """Have a worker check the entity at a time (milliseconds) or a little later; returns at once. A hint too."""
+        """Have a worker check the entity at a time (milliseconds) or a little later; returns at once. A hint too.
+
+        A time that is far enough away for a sweep to see it coming (``AHEAD_MS``) may be left to the sweep.
+        """
+        ...
+
+    async def call(self, wake_ups: Sequence[WakeUp]) -> Sequence[WakeUp]:
+        """Have workers check these entities, each when it is due. Returns those for which none could be called."""
         ...
 
     async def sent(self) -> None:

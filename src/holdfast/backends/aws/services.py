@@ -1,7 +1,7 @@
 """The services around the table, asked whether they are there: for ``holdfast doctor``.
 
-Each is asked once, by a request that a reader may send, and an error is an answer. A home works without a queue, the
-Scheduler or a bus, but more slowly: sweeps find its work.
+Each is asked once, by a request that a reader may send, and an error is an answer. A home works without a queue
+or a bus, but more slowly: sweeps find its work.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ LOST_QUEUES: Final = {
     names.DOORBELL: "no wake-up arrives: functions and workers find their work by sweeps, up to a minute late",
     names.ORDERED: "no ordered message arrives",
 }
-LOST_SCHEDULES: Final = "what is due in over 15 minutes is found by sweeps, up to a minute late"
 LOST_BUS: Final = "events for other systems wait in the outbox"
 LOST_BUCKET: Final = "large values can neither be stored nor read"
 
@@ -38,17 +37,16 @@ Connect = Callable[[str], Connection]
 
 
 class AwsServices(Struct, frozen=True):
-    """The services of one home; ``has_schedules``: its URL names the role of the Scheduler."""
+    """The services of one home."""
 
     prefix: str
     connect: Connect
-    has_schedules: bool
     bucket: str | None
     bus: str | None
 
     async def check(self) -> list[Reached]:
         """See ``Services.check``."""
-        asked = [self._queue(names.DOORBELL), self._queue(names.ORDERED), self._schedules()]
+        asked = [self._queue(names.DOORBELL), self._queue(names.ORDERED)]
         if self.bus is not None:
             asked.append(_ask("eventbridge", self.connect, "events", "DescribeEventBus", {"Name": self.bus}, LOST_BUS))
         if self.bucket is not None:
@@ -68,14 +66,6 @@ class AwsServices(Struct, frozen=True):
         if dead:
             return Reached(which, "find the cause, then redrive them", f"{dead:,} dead letters of {name}")
         return Reached(which, f"{waiting:,} messages in {name}")
-
-    async def _schedules(self) -> Reached:
-        if not self.has_schedules:
-            return Reached(
-                "scheduler", "the home's URL names no scheduler_role: sweeps find what is due in over 15 minutes"
-            )
-        group = {"Name": names.base(self.prefix)}
-        return await _ask("scheduler", self.connect, "scheduler", "GetScheduleGroup", group, LOST_SCHEDULES)
 
 
 async def _count(connection: Connection, name: str) -> int:

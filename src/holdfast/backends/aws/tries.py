@@ -1,4 +1,4 @@
-"""The few attempts for a request of SQS, the Scheduler, EventBridge or Lambda, and the meaning of its errors.
+"""The few attempts for a request of SQS, EventBridge or Lambda, and the meaning of its errors.
 
 What fails here is done later by other means: a sweep, the next turn. So no caller waits for long, unlike for the table
 (``transport``). Errors of botocore are distinguished by name, so that nothing here imports it.
