@@ -71,7 +71,21 @@ def test_the_bill_of_a_write_tells_how_large_its_item_is(operation: str) -> None
     assert meter.largest_item_bytes == 381 * 1024
 
 
-def test_a_sweep_that_is_reported_refreshes_what_its_line_tells(capsys: pytest.CaptureFixture[str]) -> None:
+class Idle:
+    """It has no process to call."""
+
+    def wake_at(self, partition: str, due_at: int) -> None: ...
+
+    async def call(self, wake_ups: Any) -> list[Any]:
+        return []
+
+    async def sent(self) -> None: ...
+
+
+@pytest.mark.parametrize("called", [True, False], ids=["by others", "here"])
+def test_a_sweep_that_is_reported_refreshes_what_its_line_tells(
+    called: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     known = [0]
 
     async def refresh() -> None:
@@ -79,7 +93,8 @@ def test_a_sweep_that_is_reported_refreshes_what_its_line_tells(capsys: pytest.C
 
     async def open_home() -> Home:
         metered = Metered("Holdfast/test", lambda: Used(0, 0, 5, known[0]), refresh)
-        return replace(open_memory_home(), metered=metered)
+        home = open_memory_home()
+        return replace(home, metered=metered, invoker=Idle() if called else None)
 
     handler = hf.App("shop", home=open_home).lambda_handler()
     handler({"holdfast": "sweep"})
