@@ -322,6 +322,11 @@ SALT_SORT: Final = "salt"
 """The item whose status is the salt, if the store has no better place for it."""
 
 
+def everything(_partition: str) -> bool:
+    """The processes of most homes work on whatever they have code for."""
+    return True
+
+
 class Home(Struct, frozen=True):
     """One set of backends and this process's name in it. ``owner`` is unique per open home.
 
@@ -332,7 +337,8 @@ class Home(Struct, frozen=True):
     ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the
     home was created, and is unique; empty: read it when it is needed. ``token`` returns what a caller on this machine
     must send to the home's API, which only its owner can read. ``sealed``: bodies are stored sealed,
-    so no other place, such as a log, may hold their values.
+    so no other place, such as a log, may hold their values. ``serves`` says of a partition whether this process works
+    on it, if it has the code: else it is left to another one, which wake-ups reach.
     """
 
     url: str
@@ -361,3 +367,4 @@ class Home(Struct, frozen=True):
     salt: str = ""
     token: Callable[[], str] | None = None
     sealed: bool = False
+    serves: Callable[[str], bool] = everything

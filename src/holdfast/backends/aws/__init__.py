@@ -24,6 +24,7 @@ from holdfast.backends.aws.objects import Objects
 from holdfast.backends.aws.parts import change_parts, settle
 from holdfast.backends.aws.redelivery import SqsRedelivery
 from holdfast.backends.aws.requests import BOUNDS
+from holdfast.backends.aws.routes import Routes, parse_routes
 from holdfast.backends.aws.services import AwsServices
 from holdfast.backends.aws.settings import KnownSettings, Settings, read_settings
 from holdfast.backends.aws.store import DynamoStore
@@ -44,7 +45,8 @@ class Address(Struct, frozen=True, kw_only=True):
     """The content of the URL of a home on AWS. The endpoints are for emulators: services without one use DynamoDB's.
 
     ``bucket`` is where large values go, under the prefix; without one they cannot be stored. ``bus`` is the name, or
-    the ARN, of the bus for events.
+    the ARN, of the bus for events. ``routes`` says which of several functions works on what, and ``function`` which one
+    of them this process is: see ``routes``.
     """
 
     prefix: str
@@ -56,6 +58,8 @@ class Address(Struct, frozen=True, kw_only=True):
     lambda_endpoint: str | None = None
     bus: str | None = None
     events_endpoint: str | None = None
+    routes: str | None = None
+    function: str | None = None
 
     @property
     def table(self) -> str:
@@ -72,7 +76,14 @@ class Address(Struct, frozen=True, kw_only=True):
 
     def bells(self, queue: Connection | None) -> Bellringer:
         """The sender of wake-ups, through this connection if it is given. Nothing is sent yet."""
-        return Bellringer(queue or self.open_queues(), names.queue(self.prefix, names.DOORBELL))
+        routes = self.parsed_routes()
+        return Bellringer(
+            queue or self.open_queues(), lambda partition: names.queue(self.prefix, routes.queue_of(partition))
+        )
+
+    def parsed_routes(self) -> Routes:
+        """Which function works on what. Raises ``ConfigurationError``."""
+        return parse_routes(self.routes, self.function)
 
     def services(self) -> AwsServices:
         """The services around the table, to be asked whether they are there. Nothing is sent yet."""
@@ -85,7 +96,7 @@ class Address(Struct, frozen=True, kw_only=True):
         def connect(service: str) -> Connection:
             return ThreadedConnection(self.region, endpoints[service] or self.endpoint, service)
 
-        return AwsServices(self.prefix, connect, self.bucket, self.bus)
+        return AwsServices(self.prefix, connect, self.bucket, self.bus, self.parsed_routes().queues)
 
     def open_versions(self, own: str, connection: Connection | None = None) -> LambdaVersions:
         """The caller of published versions of functions. Nothing is sent yet."""
@@ -184,6 +195,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         bus=bus,
         writes_are_paid=True,
         pages_tear=True,
+        serves=address.parsed_routes().serves,
         reads_are_paid=True,
         hears_peers=False,
     )
