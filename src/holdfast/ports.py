@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 from msgspec import Struct
 
 from holdfast.items import HEAD, Bounds, Item, Write
+from holdfast.letters import DeadLetters
 from holdfast.watched import Metered, Services
 
 T = TypeVar("T")
@@ -358,6 +359,7 @@ class Home(Struct, frozen=True):
     versions: Versions | None = None
     redelivery: Redelivery | None = None
     services: Services | None = None
+    dead_letters: DeadLetters | None = None
     writes_are_paid: bool = False
     reads_are_paid: bool = False
     pages_tear: bool = False

@@ -192,6 +192,7 @@ def test_each_policy_is_no_larger_than_its_task():
         "s3:DeleteObject",
         "sqs:ChangeMessageVisibility",
         "sqs:DeleteMessage",
+        "sqs:GetQueueAttributes",
         "sqs:ReceiveMessage",
     }
     assert {action for action in worker if action.startswith(("dynamodb:", "events:"))} == {

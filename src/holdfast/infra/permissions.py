@@ -52,6 +52,7 @@ records", DynamoDB developer guide)."""
 
 SEND: Final = ("sqs:GetQueueUrl", "sqs:SendMessage")
 RECEIVE: Final = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage")
+LOOK: Final = ("sqs:GetQueueAttributes", "sqs:GetQueueUrl")
 ANNOUNCE: Final = ("events:DescribeEventBus", "events:PutEvents")
 SEAL: Final = ("kms:Decrypt", "kms:GenerateDataKey")
 """The actions on the key for sending to an encrypted queue, or writing into an encrypted bucket."""
@@ -95,6 +96,7 @@ def worker(fabric: Fabric) -> list[Statement]:
         *_table(fabric, (*READ, *WRITE, MEASURE)),
         *([allow("Stream", FOLLOW, stream_arn(fabric))] if fabric.stream else []),
         allow("Queues", (*SEND, *RECEIVE), *queues),
+        allow("DeadLetters", (*LOOK, *RECEIVE), *(queue_arn(fabric, name, dead=True) for name in which(fabric))),
         *_versions(fabric),
         allow("Events", ANNOUNCE, arn("events", f"event-bus/{base(fabric.prefix)}")),
         allow("Blobs", ("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), bucket_arn(fabric, "/*")),
@@ -142,7 +144,7 @@ def reader(fabric: Fabric) -> list[Statement]:
     queues = [queue_arn(fabric, name, dead=dead) for name in which(fabric) for dead in (False, True)]
     return [
         *_table(fabric, READ),
-        allow("Queues", ("sqs:GetQueueAttributes", "sqs:GetQueueUrl"), *queues),
+        allow("Queues", LOOK, *queues),
         allow("Events", ("events:DescribeEventBus",), arn("events", f"event-bus/{base(fabric.prefix)}")),
         allow("Blobs", ("s3:GetObject",), bucket_arn(fabric, "/*")),
         allow("ListBlobs", ("s3:ListBucket",), bucket_arn(fabric)),

@@ -147,6 +147,7 @@ class LambdaHandler:
         self._front = front
         self._worker: LambdaWorker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._seconds_left = LONGEST_SECONDS
 
     def __call__(self, event: Any, context: Context | None = None) -> Any:
         """Handle one event and return its answer. Raises ``InvalidInput`` for an event of an unknown shape."""
@@ -165,6 +166,7 @@ class LambdaHandler:
         """Handle one event on the running loop, which must be the same one every time. See ``__call__``."""
         left = LONGEST_SECONDS if context is None else context.get_remaining_time_in_millis() / 1000
         margin = min(MARGIN_SECONDS, left / SMALLEST_SHARE)
+        self._seconds_left = left
         deadline = asyncio.get_running_loop().time() + left - margin
         if self._front is not None and (taken := self._front.take(event)) is not None:
             return await self._within(deadline, margin, partial(self._answer, taken), _too_late, taken.stop_waiting)
@@ -222,7 +224,8 @@ class LambdaHandler:
     async def _opened_for(self, doing: Doing) -> Any:
         if self._worker is None:
             self._worker = await worker_of(self._app)
-        self._worker.host.draining = False
+        host = self._worker.host
+        host.draining, host.ends_at = False, host.clock.now_ms() + int(self._seconds_left * 1000)
         self._worker.calls.failures.clear()
         return await doing()
 
@@ -303,5 +306,8 @@ def published_version(environment: Mapping[str, str]) -> str:
 
 
 def limits_of(limits: Limits) -> Limits:
-    """The limits of a process that is billed by the millisecond: an entity that waits releases its lease at once."""
-    return replace(limits, linger_seconds=0.0, near_seconds=0.0)
+    """The limits of a process that is billed by the millisecond: an entity that waits releases its lease at once, and
+    what is too much for one process is left to others.
+    """
+    running = min(limits.running, limits.called_running)
+    return replace(limits, linger_seconds=0.0, near_seconds=0.0, running=running)

@@ -17,6 +17,7 @@ from holdfast.backends.aws.blobs import INLINE_BYTES, S3Blobs
 from holdfast.backends.aws.bus import EventBridgeBus
 from holdfast.backends.aws.cleaning import Cleaned, Hands, Tell, clean, untold
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
+from holdfast.backends.aws.dead_letters import SqsDeadLetters
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.aws.growth import TableSize
 from holdfast.backends.aws.meter import Meter, Usage
@@ -188,6 +189,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         versions=versions,
         redelivery=SqsRedelivery(queue),
         services=address.services(),
+        dead_letters=SqsDeadLetters(queue, address.prefix),
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
         packs=True,

@@ -15,10 +15,9 @@ from msgspec import Struct
 
 from holdfast.backends.aws import names
 from holdfast.backends.aws.connection import Connection
-from holdfast.backends.aws.tries import code_of, refused_for
+from holdfast.backends.aws.tries import MISSING_QUEUE, code_of, refused_for
 from holdfast.watched import Reached
 
-MISSING: Final = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 COUNTS: Final = (
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesNotVisible",
@@ -59,11 +58,13 @@ class AwsServices(Struct, frozen=True):
                 waiting = await _count(connection, name)
                 dead = await _count_dead(connection, names.queue(self.prefix, which, dead=True))
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
-                if which == names.ORDERED and code_of(error) in MISSING:
+                if which == names.ORDERED and code_of(error) in MISSING_QUEUE:
                     return Reached(which, "there is no such queue, so none feeds actors from outside")
                 return Reached(which, LOST_ORDERED if which == names.ORDERED else LOST_DOORBELL, refused_for(error))
         if dead:
-            return Reached(which, "find the cause, then redrive them", f"{dead:,} dead letters of {name}")
+            return Reached(
+                which, "find the cause (holdfast dlq ls), then holdfast dlq redrive", f"{dead:,} dead letters of {name}"
+            )
         return Reached(which, f"{waiting:,} messages in {name}")
 
 
@@ -79,7 +80,7 @@ async def _count_dead(connection: Connection, name: str) -> int:
     try:
         return await _count(connection, name)
     except Exception as error:
-        if code_of(error) in MISSING:
+        if code_of(error) in MISSING_QUEUE:
             return 0
         raise
 

@@ -14,6 +14,9 @@ from holdfast.backends.aws.failures import THROTTLED
 TRIES: Final = 3
 PAUSE_SECONDS: Final = 0.1
 
+MISSING_QUEUE: Final = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
+"""The codes of "there is no such queue", by SQS's two protocols."""
+
 
 async def pause_before(attempt: int) -> None:
     """The first attempt is at once, each later one after twice the previous pause."""
