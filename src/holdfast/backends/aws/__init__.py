@@ -189,7 +189,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         versions=versions,
         redelivery=SqsRedelivery(queue),
         services=address.services(),
-        dead_letters=SqsDeadLetters(queue, address.prefix),
+        dead_letters=SqsDeadLetters(queue, address.prefix, address.parsed_routes().queues),
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
         packs=True,
