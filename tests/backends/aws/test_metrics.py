@@ -23,6 +23,8 @@ from holdfast.ports import Home
 from holdfast.testing.virtual_time import run_virtual
 from holdfast.watched import Metered, Used
 
+pytestmark = pytest.mark.gentle("it counts requests and units")
+
 Story = Callable[[Cloud], Awaitable[None]]
 
 
