@@ -13,10 +13,10 @@ LONGEST_DAYS_SECONDS: Final = 14 * 86_400
 
 LOGICAL_IDS: Final = {DOORBELL: "Doorbell", ORDERED: "Ordered"}
 
-RECEIVES: Final = {DOORBELL: 10, ORDERED: 100}
-"""After this many receipts a message is moved to the dead letters; both get at least the five that Lambda requires
-("Using Lambda with Amazon SQS", developer guide). An ordered one is received whenever one before it in its group fails,
-so it gets five times the attempts that an actor makes (``ORDERED_RETRY``) before it parks the message."""
+DOORBELL_RECEIVES: Final = 10
+"""After this many receipts a message of the doorbell is moved to the dead letters. An ordered one is received whenever
+one before it in its group fails: its number is to be several times the attempts that an actor makes
+(``ORDERED_RETRY``) before it parks the message."""
 
 
 def which(fabric: Fabric) -> tuple[str, ...]:
@@ -40,7 +40,8 @@ def queues(fabric: Fabric) -> Resources:
             },
             kept=kept,
         )
-        redrive = {"deadLetterTargetArn": attribute(f"{logical_id}Dead", "Arn"), "maxReceiveCount": RECEIVES[name]}
+        receives = fabric.ordered_receives if name == ORDERED else DOORBELL_RECEIVES
+        redrive = {"deadLetterTargetArn": attribute(f"{logical_id}Dead", "Arn"), "maxReceiveCount": receives}
         made[logical_id] = resource(
             "AWS::SQS::Queue",
             {
