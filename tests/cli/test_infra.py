@@ -10,7 +10,7 @@ import pytest
 from tests.infra.fabrics import ALL
 
 from holdfast.cli.infra import print_template
-from holdfast.infra import EventRule, Fabric, Function, template
+from holdfast.infra import EventRule, Fabric, Function, Routed, template
 from holdfast.infra.function_options import local_code, uploaded_code
 
 
@@ -59,6 +59,7 @@ def test_every_option_reaches_the_template(shop):
         "--batch-window-seconds": 3,
         "--most-at-once": 5,
         "--alarm-topic-arn": "arn:aws:sns:eu-west-1:000000000000:topic",
+        "--alarm-table-gb": 7,
     }
     rule = ["--event-rule", 'default={"source": ["aws.s3"]}']
     own = {"Effect": "Allow", "Action": "ses:SendEmail", "Resource": "*"}
@@ -68,6 +69,7 @@ def test_every_option_reaches_the_template(shop):
         "--security-group": ["sg-1"],
         "--layer": ["arn:aws:lambda:eu-west-1:000000000000:layer:fonts:3"],
         "--statement": [json.dumps(own)],
+        "--function": ['pdf={"workflows": ["render"], "memory_mb": 3008}'],
     }
     repeated = [word for name, values in several.items() for value in values for word in (name, value)]
     flags = [
@@ -105,6 +107,7 @@ def test_every_option_reaches_the_template(shop):
         ordered=False,
         keep_data=False,
         event_rules=[EventRule("default", {"source": ["aws.s3"]})],
+        functions={"pdf": Routed(workflows=["render"], memory_mb=3008)},
         **chosen,
     )
     assert found == template(fabric)
@@ -171,6 +174,15 @@ def test_a_statement_is_json(shop, wrong):
     )
     assert result.exit_code == 2
     assert '"Action": "ses:SendEmail"' in result.output
+
+
+@pytest.mark.parametrize("wrong", ["pdf", "pdf={}", 'pdf={"workflows": "render"}'])
+def test_a_further_function_is_a_name_and_json(shop, wrong):
+    result = shop.invoke(
+        "infra", "template", "--prefix", "shop", "--code", "s3://code/a.zip", "--function", wrong, app=None
+    )
+    assert result.exit_code == 2
+    assert 'write NAME={"workflows": ["render"]' in result.output
 
 
 def test_an_environment_is_given_in_pairs(shop):
