@@ -26,6 +26,7 @@ from tests.infra.fabrics import (
     resources,
 )
 
+from holdfast.actors.kind import ORDERED_RETRY
 from holdfast.actors.record import partition_of as actor_partition_of
 from holdfast.backends.aws import parse_address
 from holdfast.backends.aws.table import TTL_ATTRIBUTE, table_definition
@@ -319,8 +320,14 @@ def test_every_queue_has_dead_letters_and_patience(fabric):
             continue
         assert queue["VisibilityTimeout"] >= 6 * fabric.timeout_seconds + fabric.batch_window_seconds
         assert queue["RedrivePolicy"]["deadLetterTargetArn"] == {"Fn::GetAtt": [f"{name}Dead", "Arn"]}
-        assert queue["RedrivePolicy"]["maxReceiveCount"] >= 5
+        receives = fabric.ordered_receives if name == "Ordered" else 10
+        assert queue["RedrivePolicy"]["maxReceiveCount"] == receives >= 5
         assert queue.get("FifoQueue") == queues[f"{name}Dead"].get("FifoQueue")
+
+
+def test_an_ordered_message_is_parked_long_before_it_is_a_dead_letter():
+    """Each attempt is a receipt, also of those behind it in the group."""
+    assert PLAIN.ordered_receives >= 5 * ORDERED_RETRY.max_attempts
 
 
 def test_queues_are_named_as_the_code_expects():
@@ -738,6 +745,8 @@ def test_prefixes_that_aws_would_refuse(prefix):
         {"batch_size": 11},
         {"batch_size": 10_001, "batch_window_seconds": 1},
         {"batch_window_seconds": 301},
+        {"ordered_receives": 4},
+        {"ordered_receives": 1001},
         {"most_at_once": 1},
         {"function": Function(code=UploadedCode("b", "k", "d"), timeout_seconds=901)},
     ],
