@@ -175,7 +175,7 @@ class DynamoStore:
         return Page(tuple(decode(wire) for wire in answer["Items"]), None if last is None else last["s"]["S"])
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
-        """See ``Store.due``. Without bodies of heads that have changed; leased heads have a ``due_at`` too."""
+        """See ``Store.due``. Without bodies; leased heads have a ``due_at`` too."""
         self._check_open()
         return await self._due.page(before, after, _page_items(limit))
 
