@@ -13,6 +13,8 @@ from holdfast.kernel.backlog_count import BacklogCount, due_at, is_parked
 from holdfast.kernel.host import Host, holds
 from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
 from holdfast.kernel.renewal import renew
+from holdfast.paging import Pages
+from holdfast.ports import Page
 
 PURGE_BATCH: Final = 500
 
@@ -108,29 +110,25 @@ class Sweeper:
         before = now + horizon_ms
         until = max(before, now + BLOCKED_RECHECK_MS) if report else before
         backlog = BacklogCount(now)
-        after: str | None = None
         living: dict[str, bool] = {}
-        while True:
-            try:
-                page = await self._host.home.store.due(until, after=after)
-            except StoreUnusable as error:
-                self._host.telemetry.emit("store_unusable", error=str(error))
-                if not self.ruined.done():
-                    self.ruined.set_result(error)
-                return
-            except StoreError:
-                return  # the next beat tries again
-            for head in page.items:
-                model = self._host.model_of(head.partition)
-                backlog.note(head, model)
-                if due_at(head) > before or is_parked(head, model):
-                    continue
-                if model is not None and just_started and head.status == model.blocked:
-                    self._host.check(head.partition)
-                elif model is not None:
-                    self._consider(head, living)
-            if (after := page.cursor) is None:
-                break
+        try:
+            async for page in due_pages(self._host, until):
+                for head in page.items:
+                    model = self._host.model_of(head.partition)
+                    backlog.note(head, model)
+                    if due_at(head) > before or is_parked(head, model):
+                        continue
+                    if model is not None and just_started and head.status == model.blocked:
+                        self._host.check(head.partition)
+                    elif model is not None:
+                        self._consider(head, living)
+        except StoreUnusable as error:
+            self._host.telemetry.emit("store_unusable", error=str(error))
+            if not self.ruined.done():
+                self.ruined.set_result(error)
+            return
+        except StoreError:
+            return  # the next beat tries again
         if report:
             self._told_at_ms = now
             self._host.telemetry.emit(
@@ -164,6 +162,11 @@ class Sweeper:
                 await work()
             except Exception as error:  # noqa: BLE001 - without its beat a worker loses its leases: report and go on
                 self._host.telemetry.emit("beat_failed", error=repr(error))
+
+
+def due_pages(host: Host, until: int) -> Pages[Page]:
+    """The heads that are due by then (milliseconds), page by page. Raises like ``Store.due``."""
+    return Pages(lambda after: host.home.store.due(until, after=after))
 
 
 def _in_memory(host: Host, partition: str) -> bool:
