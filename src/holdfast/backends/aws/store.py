@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from holdfast.backends.aws.due import DueIndex
 from holdfast.backends.aws.enclosing import (
+    NOT_IN_CALL,
     PREFIXES,
     Action,
     Full,
@@ -167,7 +168,7 @@ class DynamoStore:
             failed = [(action, each.there) for action, each in reasons if each.code == "ConditionalCheckFailed"]
             if not any(_is_mine(there, writing.nonce) for _, there in failed):
                 found = [refusal(action, there) or self._unexplained(action) for action, there in failed]
-                return min(found, key=lambda each: each.index if isinstance(each, Refused) else len(actions))
+                return min(found, key=lambda each: each.index if isinstance(each, Refused) else NOT_IN_CALL)
         return {
             action.index: await self._load(action.write, writing)
             for action in actions
