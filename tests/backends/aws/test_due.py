@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -11,14 +11,18 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from holdfast.backends.aws import DynamoStore, due
+from holdfast.backends.aws import DynamoStore, due, leases_seen
 from holdfast.backends.aws.connection import Connection
 from holdfast.backends.aws.due import CROWDED_LOOKS
-from holdfast.items import Item, Put
+from holdfast.backends.aws.leases_seen import LEAST_SECONDS, MOST_SECONDS, SAMPLES, Entry, LeasesSeen
+from holdfast.items import Item, Put, Update
 
 OpenStore = Callable[..., Awaitable[DynamoStore]]
 
 FEW = 20
+
+
+pytestmark = pytest.mark.gentle("it counts requests")
 
 
 @pytest.fixture(autouse=True)
@@ -101,3 +105,83 @@ async def test_keys_that_were_not_processed_are_asked_for_again_after_longer_and
     assert len(pauses) == 5
     assert all(pause >= least for pause, least in zip(pauses, (0.05, 0.1, 0.2, 0.05, 0.05), strict=True))
     await store.close()
+
+
+IN_FLIGHT = 160
+OWNERS = 4
+
+
+async def look(store: DynamoStore, before: int) -> tuple[list[str], float]:
+    """What is due, and the read units of finding that out."""
+    store.meter.reset()
+    page = await store.due(before)
+    assert page.cursor is None
+    return sorted(head.partition for head in page.items), store.meter.total.read_units
+
+
+def owner_of(number: int) -> str:
+    return f"worker-{number % OWNERS}"
+
+
+async def leased(store: DynamoStore, until: int, owners: Sequence[str]) -> None:
+    """All are in flight, under leases until then."""
+    numbers = [number for number in range(IN_FLIGHT) if owner_of(number) in owners]
+    await asyncio.gather(
+        *(
+            store.write(
+                Put(
+                    Item(f"wf#a#{n:04}", owner=owner_of(n), lease_until=until, epoch=1, due_at=100 + n, body=b"x" * 300)
+                )
+            )
+            for n in numbers
+        )
+    )
+
+
+async def test_looks_of_an_idle_worker_read_a_few_of_the_heads_that_others_work_on(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LEAST_SECONDS", "MOST_SECONDS"):  # however long this test takes
+        monkeypatch.setattr(leases_seen, name, 3_600.0)
+    working, idle = await open_store(), await open_store()
+    idle.table = working.table
+    idle._due._table = working.table
+    everyone = [f"worker-{n}" for n in range(OWNERS)]
+    await leased(working, 15_000, everyone)
+    found, units = await look(idle, 5_000)
+    assert (found, units >= IN_FLIGHT) == ([], True), "the first time each is read"
+    for beat in range(1, 4):
+        await leased(working, 15_000 + 5_000 * beat, everyone)
+        found, units = await look(idle, 5_000 + 5_000 * beat)
+        assert found == []
+        assert units <= OWNERS * SAMPLES + 10
+
+    await working.write(Put(Item("wf#a#new", due_at=20_001)))
+    await working.write(Update(partition="wf#a#0001", owner=None, lease_until=None, due_at=20_002))
+    assert (await look(idle, 25_000))[0] == ["wf#a#0001", "wf#a#new"], "what was released is found at once"
+    await working.write(Update(partition="wf#a#new", due_at=None))
+    await working.write(Update(partition="wf#a#0001", due_at=None))
+
+    await leased(working, 60_000, everyone[:-1])
+    of_the_dead = [f"wf#a#{n:04}" for n in range(IN_FLIGHT) if owner_of(n) == everyone[-1]]
+    assert (await look(idle, 29_999))[0] == []
+    assert (await look(idle, 30_000))[0] == of_the_dead, "when their leases have lapsed, all of them"
+    assert len((await look(idle, 60_000))[0]) == IN_FLIGHT, "a longer look sees every lease"
+    await working.close()
+    await idle.close()
+
+
+async def test_a_head_is_read_again_from_time_to_time_whatever_others_show() -> None:
+    seen = LeasesSeen()
+    entries = [Entry(5, f"p{n}") for n in range(10)]
+    heads = {entry.partition: Item(entry.partition, owner="o", lease_until=9, due_at=5) for entry in entries}
+    read_at: list[float] = []
+    for now in range(0, 2_000, 5):
+        wanted, resting = seen.divide(entries, now)
+        assert len(wanted) + len(resting.get("o", ())) == 10
+        if "p9" in wanted:
+            read_at.append(now)
+        seen.note(wanted, heads, now)
+    pauses = [later - earlier for earlier, later in pairwise(read_at)]
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (LEAST_SECONDS, MOST_SECONDS)

@@ -22,6 +22,8 @@ from holdfast.metrics import STATES, UNITS
 from holdfast.ports import Home, Metered, Used
 from holdfast.testing.virtual_time import run_virtual
 
+pytestmark = pytest.mark.gentle("it counts requests and units")
+
 Story = Callable[[Cloud], Awaitable[None]]
 
 

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from holdfast.backends.aws.batches import read_heads
 from holdfast.backends.aws.layout import DUE_INDEX, key, number, text
+from holdfast.backends.aws.leases_seen import Entry, LeasesSeen
 from holdfast.backends.aws.transport import Transport
 from holdfast.errors import InvalidInput
 from holdfast.items import HEAD, Item
@@ -32,13 +33,6 @@ CROWDED_LOOKS: Final = 20
 
 SHARE_BESIDES: Final = 20
 """How many entries of a part are read in addition to its share of a page: parts do not hold the same number."""
-
-
-class Entry(Struct, frozen=True):
-    """A head in one part of the index."""
-
-    when: int
-    partition: str
 
 
 class Cursor(Struct, frozen=True):
@@ -56,6 +50,7 @@ class DueIndex:
         self._table = table
         self._read_parts = read_parts
         self._crowded_looks = 0
+        self._leases = LeasesSeen()
 
     async def page(self, before: int, after: str | None, limit: int) -> Page:
         """See ``Store.due``. Leased heads are placed by when they are due."""
@@ -129,12 +124,22 @@ class DueIndex:
         return _entries(answer), "LastEvaluatedKey" not in answer
 
     async def _due(self, entries: Sequence[Entry], before: int) -> tuple[Item, ...]:
-        """The heads of these entries that are due."""
+        """The heads of these entries that are due. Those of an owner that has renewed others beyond ``before`` are not,
+        and are not read.
+        """
         # An index that lags may name a head at two places, and a key may be requested only once.
-        names = list(dict.fromkeys(entry.partition for entry in entries))
-        heads = await read_heads(self._transport, self._table, names)
-        found = (heads.get(entry.partition) for entry in entries)
+        once = {entry.partition: entry for entry in entries}
+        wanted, resting = self._leases.divide(once.values(), asyncio.get_running_loop().time())
+        heads = await self._read_heads(wanted)
+        alive = {head.owner for head in heads.values() if (head.lease_until or 0) > before}
+        heads |= await self._read_heads([name for owner in resting.keys() - alive for name in resting[owner]])
+        found = (heads.get(name) for name in dict.fromkeys(entry.partition for entry in entries))
         return tuple(head for head in found if head is not None and _is_due(head, before))
+
+    async def _read_heads(self, names: Sequence[str]) -> dict[str, Item]:
+        heads = await read_heads(self._transport, self._table, names)
+        self._leases.note(names, heads, asyncio.get_running_loop().time())
+        return heads
 
 
 class _Range(Struct, frozen=True):
