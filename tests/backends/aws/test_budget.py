@@ -131,8 +131,11 @@ async def test_a_message_is_one_write_and_its_handling_two(open_store: OpenStore
     """Each of them of one item; two more units are the entry of the actor in the index of what is due."""
     async with opened(open_store) as shop:
         await hf.send(shop.counter.at("warm").add)
-        await quiet(shop)
         used = shop.store.meter.usage
+        async with asyncio.timeout(60):
+            while used["UpdateItem"].requests < 3:
+                await asyncio.sleep(0.01)
+        await quiet(shop)
         assert used["UpdateItem"] == Usage(requests=3, write_units=3 + 2)
         assert used.keys() <= {"UpdateItem", "GetItem", "Query"}
 
