@@ -54,6 +54,7 @@ def test_every_option_reaches_the_template(shop):
         "--url": "iam",
         "--own-bucket": "mine",
         "--key-arn": "arn:aws:kms:eu-west-1:000000000000:key/1",
+        "--ordered-receives": 7,
         "--batch-size": 50,
         "--batch-window-seconds": 3,
         "--most-at-once": 5,

@@ -26,6 +26,7 @@ from tests.infra.fabrics import (
     resources,
 )
 
+from holdfast.actors.kind import ORDERED_RETRY
 from holdfast.actors.record import partition_of as actor_partition_of
 from holdfast.backends.aws import parse_address
 from holdfast.backends.aws.table import TTL_ATTRIBUTE, table_definition
@@ -319,8 +320,14 @@ def test_every_queue_has_dead_letters_and_patience(fabric):
             continue
         assert queue["VisibilityTimeout"] >= 6 * fabric.timeout_seconds + fabric.batch_window_seconds
         assert queue["RedrivePolicy"]["deadLetterTargetArn"] == {"Fn::GetAtt": [f"{name}Dead", "Arn"]}
-        assert queue["RedrivePolicy"]["maxReceiveCount"] >= 5
+        receives = fabric.ordered_receives if name == "Ordered" else 10
+        assert queue["RedrivePolicy"]["maxReceiveCount"] == receives >= 5
         assert queue.get("FifoQueue") == queues[f"{name}Dead"].get("FifoQueue")
+
+
+def test_an_ordered_message_is_parked_long_before_it_is_a_dead_letter():
+    """Each attempt is a receipt, also of those behind it in the group."""
+    assert PLAIN.ordered_receives >= 5 * ORDERED_RETRY.max_attempts
 
 
 def test_queues_are_named_as_the_code_expects():
@@ -359,6 +366,7 @@ def test_the_function_knows_its_home():
 def test_whatever_calls_calls_the_live_version(name):
     fabric = ALL[name]
     target = fabric.function.alias_arn if name == "existing" else {"Ref": "FunctionLive"}
+    sweeping = fabric.function.alias_arn if name == "existing" else {"Ref": "FunctionSweep"}
     sources = of_type(fabric, "AWS::Lambda::EventSourceMapping")
     assert len(sources) == 1 + fabric.ordered + fabric.stream
     for source in sources.values():
@@ -366,13 +374,22 @@ def test_whatever_calls_calls_the_live_version(name):
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     rule = of_type(fabric, "AWS::Events::Rule")["SweepRule"]
     (called,) = rule["Targets"]
-    assert called["Arn"] == target
+    assert called["Arn"] == sweeping
     assert json.loads(called["Input"]) == {"holdfast": "sweep"}
     assert rule["ScheduleExpression"] == "rate(1 minute)"
     assert "EventBusName" not in rule, "rules with a schedule live on the default bus"
     allowed = of_type(fabric, "AWS::Lambda::Permission")["SweepPermission"]
-    assert allowed["FunctionName"] == target
+    assert allowed["FunctionName"] == sweeping
     assert allowed["SourceArn"] == {"Fn::GetAtt": ["SweepRule", "Arn"]}
+
+
+def test_a_failed_sweep_is_not_repeated_and_it_sweeps_with_the_live_version():
+    aliases = of_type(PLAIN, "AWS::Lambda::Alias")
+    assert {each["Name"]: each["FunctionVersion"] for each in aliases.values()}.keys() == {"live", "sweep"}
+    assert len({each["FunctionVersion"]["Fn::GetAtt"][0] for each in aliases.values()}) == 1
+    (once,) = of_type(PLAIN, "AWS::Lambda::EventInvokeConfig").values()
+    assert once["Qualifier"] == "sweep", "other events are repeated"
+    assert (once["MaximumRetryAttempts"], once["MaximumEventAgeInSeconds"]) == (0, 60)
 
 
 def test_events_come_by_the_queue_that_lets_their_rules_and_nobody_else():
@@ -465,7 +482,7 @@ def test_options_of_the_function_that_aws_would_refuse(wrong, complaint):
 
 def version_of(fabric: Fabric) -> str:
     (name,) = of_type(fabric, "AWS::Lambda::Version")
-    (alias,) = of_type(fabric, "AWS::Lambda::Alias").values()
+    alias = of_type(fabric, "AWS::Lambda::Alias")["FunctionLive"]
     assert alias["FunctionVersion"] == {"Fn::GetAtt": [name, "Version"]}
     assert alias["Name"] == "live"
     return name
@@ -554,8 +571,8 @@ def test_each_function_is_called_by_its_queue_and_the_main_one_by_all_else():
     assert queues["DoorbellPdf"]["QueueName"] == "shop-holdfast-doorbell-pdf"
     assert (queues["DoorbellPdf"]["VisibilityTimeout"], queues["DoorbellMail"]["VisibilityTimeout"]) == (3600, 360)
     (rule,) = of_type(SEVERAL, "AWS::Events::Rule").values()
-    assert [each["Arn"] for each in rule["Targets"]] == [{"Ref": "FunctionLive"}]
-    assert len(of_type(SEVERAL, "AWS::Lambda::Alias")) == len(of_type(SEVERAL, "AWS::Lambda::Version")) == 3
+    assert [each["Arn"] for each in rule["Targets"]] == [{"Ref": "FunctionSweep"}]
+    assert len(of_type(SEVERAL, "AWS::Lambda::Alias")) - 1 == len(of_type(SEVERAL, "AWS::Lambda::Version")) == 3
     alarms = of_type(SEVERAL, "AWS::CloudWatch::Alarm")
     assert {"FunctionPdfErrorsAlarm", "DoorbellPdfDeadAlarm", "FunctionMailThrottledAlarm"} < alarms.keys()
 
@@ -728,6 +745,8 @@ def test_prefixes_that_aws_would_refuse(prefix):
         {"batch_size": 11},
         {"batch_size": 10_001, "batch_window_seconds": 1},
         {"batch_window_seconds": 301},
+        {"ordered_receives": 4},
+        {"ordered_receives": 1001},
         {"most_at_once": 1},
         {"function": Function(code=UploadedCode("b", "k", "d"), timeout_seconds=901)},
     ],

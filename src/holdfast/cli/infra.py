@@ -174,6 +174,13 @@ def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tu
 @click.option(
     "--ordered/--no-ordered", default=True, show_default=True, help="Create the ordered queue, which feeds actors."
 )
+@click.option(
+    "--ordered-receives",
+    type=int,
+    default=100,
+    show_default=True,
+    help="After this many receipts an ordered message becomes a dead letter.",
+)
 @click.option("--batch-size", type=int, default=10, show_default=True, help="The most messages per invocation.")
 @click.option("--batch-window-seconds", type=int, default=0, show_default=True, help="How long to wait for that many.")
 @click.option("--most-at-once", type=int, help="The most concurrent invocations for the doorbell.")

@@ -39,6 +39,12 @@ LARGEST_BATCH: Final = 10_000
 LARGEST_BATCH_AT_ONCE: Final = 10
 """A larger batch requires a window ("Using Lambda with Amazon SQS", developer guide)."""
 
+LEAST_RECEIVES: Final = 5
+"""Lambda requires this number of receipts before a message is a dead letter ("Using Lambda with Amazon SQS")."""
+
+MOST_RECEIVES: Final = 1000
+"""The largest maxReceiveCount ("SetQueueAttributes", API reference of Amazon SQS)."""
+
 
 class EventRule(Struct, frozen=True):
     """Which events of a bus the consumers here get: ``pattern`` is a pattern of EventBridge that should name their
@@ -89,6 +95,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
     key_arn           encrypt with this KMS key, instead of AWS's own keys for each service
     stream            the table's stream sends wake-ups too: at once, in case a writer died before it could
     ordered           the ordered queue, which feeds actors; an idle one costs a little
+    ordered_receives  after this many receipts an ordered message becomes a dead letter
     batch_size        the most messages per invocation
     batch_window_seconds  how long to wait for more of them
     most_at_once      the most concurrent invocations for the doorbell
@@ -110,6 +117,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
     key_arn: str | None = None
     stream: bool = False
     ordered: bool = True
+    ordered_receives: int = 100
     batch_size: int = 10
     batch_window_seconds: int = 0
     most_at_once: int | None = None
@@ -148,6 +156,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
             ),
             ("the window of a batch", self.batch_window_seconds, 0, LONGEST_WINDOW_SECONDS),
             ("a batch", self.batch_size, 1, LARGEST_BATCH if self.batch_window_seconds else LARGEST_BATCH_AT_ONCE),
+            ("ordered_receives", self.ordered_receives, LEAST_RECEIVES, MOST_RECEIVES),
             ("alarm_table_gb", self.alarm_table_gb, 1, LARGEST_TABLE_GB),
             ("most_at_once", self.most_at_once or 2, 2, 1000),
         ):

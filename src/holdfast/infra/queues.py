@@ -12,10 +12,9 @@ LONGEST_DAYS_SECONDS: Final = 14 * 86_400
 """The longest time that SQS keeps a message."""
 
 RECEIVES: Final = 10
-ORDERED_RECEIVES: Final = 100
-"""After this many receipts a message is moved to the dead letters; both get at least the five that Lambda requires
-("Using Lambda with Amazon SQS", developer guide). An ordered one is received whenever one before it in its group fails,
-so it gets five times the attempts that an actor makes (``ORDERED_RETRY``) before it parks the message."""
+"""After this many receipts a message of a doorbell is moved to the dead letters. An ordered one is received whenever
+one before it in its group fails: its number (``Fabric.ordered_receives``) is to be several times the attempts that an
+actor makes (``ORDERED_RETRY``) before it parks the message."""
 
 
 def which(fabric: Fabric) -> tuple[str, ...]:
@@ -49,7 +48,7 @@ def queues(fabric: Fabric) -> Resources:
             },
             kept=kept,
         )
-        receives = ORDERED_RECEIVES if name == ORDERED else RECEIVES
+        receives = fabric.ordered_receives if name == ORDERED else RECEIVES
         redrive = {"deadLetterTargetArn": attribute(f"{id}Dead", "Arn"), "maxReceiveCount": receives}
         made[id] = resource(
             "AWS::SQS::Queue",
