@@ -44,8 +44,8 @@ OFTEN = replace(
 """Often enough that every test meets some, and rare enough that a test takes no minutes."""
 
 EXACT = replace(OFTEN, index_lag=None, short_pages=None, failures=None, cuts=None)
-"""For tests of the store itself: each request is answered, in one page, and the index is up to date. Whether a write was applied
-whose answer was lost, a store cannot always know; the engine above it reads again.
+"""For tests of the store itself: each request is answered, in one page, and the index is up to date. Whether a write
+was applied whose answer was lost, a store cannot always know; the engine above it reads again.
 """
 
 IN_VIRTUAL_TIME = replace(OFTEN, index_lag=None, slowness=None)

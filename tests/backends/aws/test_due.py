@@ -22,6 +22,9 @@ OpenStore = Callable[..., Awaitable[DynamoStore]]
 FEW = 20
 
 
+pytestmark = pytest.mark.gentle("it counts requests")
+
+
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(due, "FEW", FEW)
@@ -84,7 +87,6 @@ class Slow(Struct):
         self.connection.close()
 
 
-@pytest.mark.gentle("it counts requests")
 async def test_keys_that_were_not_processed_are_asked_for_again_after_longer_and_longer_pauses(
     open_store: OpenStore,
 ) -> None:
