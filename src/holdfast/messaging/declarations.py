@@ -235,7 +235,7 @@ async def begin_messaging(app: Publishes, *, publishes: bool) -> Sequence[Model]
         await sit_out(
             lambda: app.outbox.subscribe(app.registry.consumers, app.registry.to_bus), partial(_tell_waiting, app)
         )
-    await sit_out(partial(regroup, app.outbox, runtime), partial(_tell_waiting, app))
+    await sit_out(partial(regroup, app.outbox.app, runtime), partial(_tell_waiting, app))
     relays = Relays(partition=app.outbox.partition, patience=Backoff(), runtime=runtime)
     models: list[Model] = [relays]
     if bus is not None:

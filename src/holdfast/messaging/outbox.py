@@ -22,7 +22,7 @@ from holdfast.codec.stored import stored
 from holdfast.errors import InvalidInput
 from holdfast.items import ABSENT, EXISTS, Item, Put, Update, Write
 from holdfast.paging import items
-from holdfast.ports import Store
+from holdfast.ports import Home, Store
 
 PARTITION_PREFIX: Final = "out#"
 ENTRY_PREFIX: Final = "o#"
@@ -63,6 +63,11 @@ def partition_of(app: str) -> str:
 def shard_of(app: str, group: str) -> str:
     """The shard of an app's outbox that holds the events of a group."""
     return f"{partition_of(app)}#{int(ids.fingerprint(group.encode()), 16) % SHARDS}"
+
+
+def part_for(app: str, group: str, home: Home) -> str:
+    """The partition of an app's outbox into which events of a group are published, unless they join a transaction."""
+    return shard_of(app, group) if home.writes_are_paid else partition_of(app)
 
 
 def all_parts(app: str) -> tuple[str, ...]:

@@ -98,13 +98,16 @@ class Outbox:
         entry = self.entry(name, data, id, unit)
         stamp, sender = _place_of(entry, unit, runtime, departs=unit.departs(self.partition))
         if unit.departs(self.partition):
-            unit.depart(self.part_for(entry.group), entry_sort(stamp, sender), encode_entry(entry))
+            unit.depart(
+                outbox.part_for(self.app, entry.group, runtime.home), entry_sort(stamp, sender), encode_entry(entry)
+            )
             return
         unit.add(self.partition, *entry_writes(self.partition, stamp, sender, entry, runtime.clock.now_ms()))
 
     async def put(self, entry: Entry) -> None:
         """Write an event in a transaction of its own."""
-        runtime, partition = self._connect(), self.part_for(entry.group)
+        runtime = self._connect()
+        partition = outbox.part_for(self.app, entry.group, runtime.home)
         writes = self.writes_of(entry, partition)
         try:
             await write_for_caller(runtime.home.store, *writes, ours=lambda there: there is not None)
@@ -123,10 +126,6 @@ class Outbox:
         """The writes that put an entry into this outbox, or a shard, which must exist, and make the relay due."""
         sender, now = self._connect().sender, self._connect().clock.now_ms()
         return entry_writes(partition or self.partition, sender.next_stamp(), sender.name, entry, now)
-
-    def part_for(self, group: str) -> str:
-        """The partition into which events of a group are published on their own."""
-        return outbox.shard_of(self.app, group) if self._connect().home.writes_are_paid else self.partition
 
     async def transact(self, work: Callable[[SqlCursor], T]) -> T:
         """Run SQL and publish the events it adds, in one transaction. Returns what ``work`` returns.

@@ -14,23 +14,22 @@ from msgspec.structs import replace
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, EXISTS, Delete, Item, Put, Update
 from holdfast.messaging import outbox
-from holdfast.messaging.outbox import ENTRY_PREFIX, all_parts, decode_entry
+from holdfast.messaging.outbox import ENTRY_PREFIX, all_parts, decode_entry, part_for
 from holdfast.paging import items
 from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
-    from holdfast.messaging.publishing import Outbox
 
 
-async def regroup(publisher: Outbox, runtime: Runtime) -> None:
-    """Move the events of groups that wait in another part of an outbox than the one that they are published in."""
-    main, *shards = all_parts(publisher.app)
+async def regroup(app: str, runtime: Runtime) -> None:
+    """Move the events of groups that wait elsewhere in an app's outbox than where they are published."""
+    main, *shards = all_parts(app)
     for partition in (main,) if runtime.home.writes_are_paid else shards:
         async for item in items(runtime.home.store, partition, prefix=ENTRY_PREFIX):
             entry = decode_entry(item.body)
             if entry.place:
-                await _move(item, publisher.part_for(entry.group), runtime)
+                await _move(item, part_for(app, entry.group, runtime.home), runtime)
 
 
 async def _move(item: Item, to: str, runtime: Runtime) -> None:
