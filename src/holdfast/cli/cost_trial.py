@@ -35,7 +35,8 @@ from holdfast.workflows.record import partition_of
 P = ParamSpec("P")
 T = TypeVar("T")
 
-PATIENCE_SECONDS: Final = 366 * 86_400.0
+DAY_SECONDS: Final = 86_400.0
+PATIENCE_DAYS: Final = 366
 REAL_PATIENCE_SECONDS: Final = 60.0
 REAL_PAUSE_SECONDS: Final = 1.0
 """Longer than a waiting entity stays in memory with its lease (``Limits.linger_seconds``)."""
@@ -110,12 +111,15 @@ def workflow(session: Session, options: Options, *, name: str, input: str) -> No
     ended: list[str] = []
 
     async def one(number: int, deployment: Deployment) -> None:
-        client, order = await deployment.open_client(), Launch(id=f"{number}-{new_id()}", input=parsed)
-        await launch(client, None, found, order, app.clock)
+        order = Launch(id=f"{number}-{new_id()}", input=parsed)
+        client = App("client", home=deployment.open_client, clock=app.clock)
+        client.envelope = app.envelope
+        async with client:
+            await launch(client.runtime().home, None, found, order, app.clock)
         with uncounted():
             ended.append(await _end(app, name, order.id, options))
             if not seen:
-                seen.extend((await load(client.store, partition_of(name, order.id))).entries)
+                seen.extend((await load(app.runtime().home.store, partition_of(name, order.id))).entries)
 
     used = _try(app, one, options)
     outcomes = ", ".join(f"{ended.count(each)} {each}" for each in sorted(set(ended)))
@@ -190,10 +194,14 @@ def _try(app: App, one: Callable[[int, Deployment], Awaitable[None]], options: O
 
 
 async def _end(app: App, name: str, id: str, options: Options) -> str:
-    """How the execution ended, or its status at the time-out."""
+    """How the execution ended, or its status when nothing more is due, so that it waits for something from outside."""
     handle = app.handle(name, id)
-    with suppress(ExecutionError, WaitTimeout):
-        await handle.result(REAL_PATIENCE_SECONDS if options.real_time else PATIENCE_SECONDS)
+    for _ in range(1 if options.real_time else PATIENCE_DAYS):
+        with suppress(ExecutionError, WaitTimeout):
+            await handle.result(REAL_PATIENCE_SECONDS if options.real_time else DAY_SECONDS)
+        head = await app.runtime().home.store.get(partition_of(name, id))
+        if head is None or head.due_at is None:
+            break
     return (await handle.status()).status
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holdfast.actors.reference import BoundMethod, method_named
 from holdfast.app import App
 from holdfast.backends.aws.bellringer import Bellringer
-from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
+from holdfast.backends.aws.doorbell import LEFT_TO_SWEEPS_MS, Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.clock import Clock
 from holdfast.cost.metering import MeteringStore, metered
@@ -81,9 +81,10 @@ class Deployment(Protocol):
 class InFunction:
     """One environment of a function of Lambda: the queue and the sweep invoke it, and nothing runs in between."""
 
-    def __init__(self, app: App, inline_bytes: int | None) -> None:
+    def __init__(self, app: App, inline_bytes: int | None, limits: Limits | None) -> None:
         self._shared = Shared(app.clock, inline_bytes)
         self._clock = app.clock
+        self._limits = limits
         self._queue = TrialQueue()
         self._numbers = itertools.count()
         self._handler: LambdaHandler | None = None
@@ -104,7 +105,7 @@ class InFunction:
     async def open_client(self) -> Home:
         """See ``Deployment``."""
         owner = f"trial-{next(self._numbers)}"
-        ringer = Bellringer(self._queue.connect(), "doorbell")
+        ringer = Bellringer(self._queue.connect(), lambda _partition: "doorbell")
         doorbell = SqsDoorbell(Bells(), owner, ringer, self._clock, _untold)
         return replace(self._shared.open(owner), doorbell=doorbell, invoker=doorbell)
 
@@ -142,13 +143,14 @@ class InFunction:
     async def _sweep_again(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            await self.sweep()
+            if self.store.is_due(self._clock.now_ms() + LEFT_TO_SWEEPS_MS):  # others find nothing, and are many
+                await self.sweep()
 
     @asynccontextmanager
     async def opened(self, app: App) -> AsyncGenerator[None]:
         """Deploy the app, until the block ends."""
         app.home_url = self.open_client
-        self._handler = app.lambda_handler()
+        self._handler = LambdaHandler(app, limits=self._limits)
         async with app:
             try:
                 await self.sweep()

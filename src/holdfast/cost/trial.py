@@ -41,9 +41,9 @@ async def try_out(
 
     The app must not be open. Its steps run for real. The first ``warm_up`` repetitions are not counted. The pauses pass
     on the running loop: in virtual time they cost nothing, elsewhere set ``pause_seconds``. What ``work``
-    reads itself is counted, unless it does so in ``metering.uncounted``. ``limits`` are those of a worker.
+    reads itself is counted, unless it does so in ``metering.uncounted``. ``limits`` replace those of the app.
     """
-    deployed = InWorker(app, inline_bytes, limits) if path is Path.WORKERS else InFunction(app, inline_bytes)
+    deployed = (InWorker if path is Path.WORKERS else InFunction)(app, inline_bytes, limits)
     async with deployed.opened(app):
         for number in range(warm_up):
             await work(number, deployed)

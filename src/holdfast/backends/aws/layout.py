@@ -13,6 +13,8 @@ Names of attributes are billed bytes, so they are short; zero, empty values and 
 | ``x`` | the same in whole seconds, rounded up, for DynamoDB's TTL; not of heads |
 | ``b``, ``z`` | body; ``z`` if it is compressed (zlib) |
 | ``n`` | the nonce of the last write, by which a write that is sent again is recognised |
+| ``i#…``, ``o#…`` | of heads only: the body of a small message, under its sort key (``enclosing``) |
+| ``lc``, ``si``, ``so`` | of heads only: the bytes of these, and how often messages became items instead |
 
 A head has no ``x``: TTL would delete it and leave its journal behind, and an execution started again under the same id
 would take that for its own.
