@@ -161,6 +161,11 @@ class Sequencer(Protocol):
         ...
 
 
+LATE_MS: Final = 3_600_000
+"""A head that has expired is absent at once, and is deleted this much later. A process that was stopped in its entity
+and wakes up meanwhile finds its place taken, and what begins there continues its count of epochs and runs (G3)."""
+
+
 class Purges(Protocol):
     """An optional port of stores that do not drop expired items, and blobs without references, by themselves."""
 
@@ -355,6 +360,13 @@ SALT_SORT: Final = "salt"
 """The item whose status is the salt, if the store has no better place for it."""
 
 
+IMPORT_PARTITION: Final = "import#"
+"""Its head exists while an import is under way: items come in any order. Its body is the checksum of the file."""
+
+EXECUTIONS: Final = "wf#"
+"""How the partitions of executions begin."""
+
+
 class Home(Struct, frozen=True):
     """One set of backends and this process's name in it. ``owner`` is unique per open home.
 
@@ -362,6 +374,7 @@ class Home(Struct, frozen=True):
     ``packs`` bodies, their packed size counts. ``bounds`` are the limits of one call of the store, if they are lower
     than any caller would need. ``writes_are_paid``: work that can wait shares a write. ``reads_are_paid``: waiting
     callers poll seldom. ``pages_tear``: a page of a query is no snapshot, and may show a part of a commit.
+    ``heads_go_first``: an expired head may be deleted before the other items of its partition.
     ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the
     home was created, and is unique; empty: read it when it is needed. ``token`` returns what a caller on this machine
     must send to the home's API, which only its owner can read. ``sealed``: bodies are stored sealed,
@@ -388,6 +401,7 @@ class Home(Struct, frozen=True):
     writes_are_paid: bool = False
     reads_are_paid: bool = False
     pages_tear: bool = False
+    heads_go_first: bool = False
     hears_peers: bool = True
     bounds: Bounds | None = None
     bus: EventBus | None = None

@@ -15,7 +15,6 @@ from holdfast.coordination.sealing import Envelope
 from holdfast.errors import InvalidState, StoreUnusable
 from holdfast.items import HEAD, Item
 from holdfast.moving.inventory import (
-    IMPORT_PARTITION,
     StockTaker,
     check_nobody_is_there,
     check_not_held,
@@ -26,7 +25,7 @@ from holdfast.moving.inventory import (
 from holdfast.moving.progress import Progress, Tell, untold
 from holdfast.moving.records import FORMAT, PIECE_BYTES, BlobPiece, Header, ItemRecord, Moved
 from holdfast.moving.writing import RecordWriter
-from holdfast.ports import Blobs, Home
+from holdfast.ports import IMPORT_PARTITION, Blobs, Home
 from holdfast.references import SEAL_MARKS, Reference, kept_in, reference_in
 
 ITEMS_PER_BREATH: Final = 500

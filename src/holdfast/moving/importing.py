@@ -14,7 +14,6 @@ from holdfast.coordination.sealing import Envelope
 from holdfast.errors import ConfigurationError, InvalidState, Refused
 from holdfast.items import ABSENT, ALWAYS, HEAD, Delete, Item, Put
 from holdfast.moving.inventory import (
-    IMPORT_PARTITION,
     Stock,
     StockTaker,
     check_nobody_is_there,
@@ -26,7 +25,7 @@ from holdfast.moving.progress import Progress, Tell, untold
 from holdfast.moving.reading import Filed
 from holdfast.moving.records import BlobPiece, End, ItemRecord, Moved
 from holdfast.persist import write_for_caller, write_until_known
-from holdfast.ports import Home
+from holdfast.ports import IMPORT_PARTITION, Home
 
 IMPORTING: Final = "IMPORTING"
 

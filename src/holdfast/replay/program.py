@@ -148,6 +148,10 @@ class Program(Protocol):
         """Hand over one arrival and run until it waits again; false if it is not wanted any more."""
         ...
 
+    def continues(self, head: Item) -> bool:
+        """Whether a head is of the same start as this program: another one may have begun in the same place since."""
+        ...
+
     def read(self, message: Item) -> Arrival | None:
         """What an inbox message means to it; ``None`` if nothing."""
         ...

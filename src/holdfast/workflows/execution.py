@@ -52,6 +52,7 @@ from holdfast.workflows.record import (
     encode_record,
 )
 from holdfast.workflows.replay import activation_of
+from holdfast.workflows.runs import count_of, decode_start
 from holdfast.workflows.telling import Telling
 from holdfast.workflows.waiting import waits_of
 from holdfast.workflows.waits import Waits
@@ -178,7 +179,7 @@ class Execution:
 
     def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> None:
         record, live = self._record, self._live
-        self._clears = record.run > 0 and not entries
+        self._clears = count_of(record.run) > 0 and not entries
         self._head_notes = record.notes if record.notes_at == len(entries) else ()
         entries = [*entries, *self._head_notes]
         told = [entry for entry in entries if not isinstance(entry, PLAIN)]
@@ -239,6 +240,9 @@ class Execution:
         self._seen = self._seen or {}
         self._seen[id] = None
         return True
+
+    def continues(self, head: Item) -> bool:
+        return decode_start(head.body).nonce == self._record.nonce
 
     def read(self, message: Item) -> Arrival | None:
         now = self._live.now_ms()
