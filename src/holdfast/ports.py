@@ -176,6 +176,16 @@ class Purges(Protocol):
         ...
 
 
+class Cleaner(Protocol):
+    """An optional port of homes in which items and blobs are left over that their store does not delete by itself, and
+    no worker purges.
+    """
+
+    async def clean(self, until: float) -> int:
+        """Delete some of them, and stop at ``until``, in the loop's time; returns how many. Call it once an hour."""
+        ...
+
+
 def entry_cursor(item: Item) -> str:
     """The cursor behind an item in the order of partition and sort key."""
     return f"{len(item.partition)}:{item.partition}{item.sort}"
@@ -387,6 +397,7 @@ class Home(Struct, frozen=True):
     doorbell: Doorbell
     transactions: SqlTransactions | None = None
     purges: Purges | None = None
+    cleaner: Cleaner | None = None
     blobs: Blobs | None = None
     inline_bytes: int = INLINE_BYTES
     packs: bool = False

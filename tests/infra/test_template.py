@@ -180,6 +180,7 @@ def test_each_policy_is_no_larger_than_its_task():
     ].keys()
     assert worker - client == {
         "events:DescribeEventBus",
+        "dynamodb:BatchWriteItem",
         "events:PutEvents",
         "lambda:InvokeFunction",
         "s3:DeleteObject",
@@ -189,6 +190,7 @@ def test_each_policy_is_no_larger_than_its_task():
     }
     assert {action for action in worker if action.startswith(("dynamodb:", "scheduler:", "events:"))} == {
         "dynamodb:BatchGetItem",
+        "dynamodb:BatchWriteItem",
         "dynamodb:DeleteItem",
         "dynamodb:GetItem",
         "dynamodb:PutItem",
@@ -388,6 +390,16 @@ def test_whatever_calls_calls_the_live_version(name):
     allowed = of_type(fabric, "AWS::Lambda::Permission")["SweepPermission"]
     assert allowed["FunctionName"] == target
     assert allowed["SourceArn"] == {"Fn::GetAtt": ["SweepRule", "Arn"]}
+
+
+def test_the_function_is_called_to_clean_up_and_again_if_that_fails():
+    rule = of_type(PLAIN, "AWS::Events::Rule")["CleanUpRule"]
+    (called,) = rule["Targets"]
+    assert json.loads(called["Input"]) == {"holdfast": "clean-up"}
+    assert rule["ScheduleExpression"] == "rate(1 hour)"
+    assert called["RetryPolicy"] == {"MaximumRetryAttempts": 2, "MaximumEventAgeInSeconds": 3600}
+    allowed = of_type(PLAIN, "AWS::Lambda::Permission")["CleanUpPermission"]
+    assert allowed["SourceArn"] == {"Fn::GetAtt": ["CleanUpRule", "Arn"]}
 
 
 def test_events_come_by_the_queue_that_lets_their_rules_and_nobody_else():

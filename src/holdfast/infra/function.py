@@ -9,7 +9,7 @@ from typing import Any, Final
 from holdfast.backends.aws.names import DOORBELL, LIVE, base
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import ConfigurationError
-from holdfast.infra.events import sweep
+from holdfast.infra.events import called_at_times
 from holdfast.infra.function_options import Existing, Function, LocalCode, UploadedCode, digest_of
 from holdfast.infra.function_role import function_role
 from holdfast.infra.intrinsics import REGION, Properties, Resources, attribute, joined, ref, resource
@@ -123,8 +123,8 @@ def _network(made: Function) -> Properties | None:
 
 
 def _callers(fabric: Fabric, target: Any) -> Resources:
-    """The sweep, and the queues. The answer to a batch names the failed messages, so that the others are done."""
-    made = sweep(fabric, target)
+    """The rules, and the queues. The answer to a batch names the failed messages, so that the others are done."""
+    made = called_at_times(fabric, target)
     for name in which(fabric):
         at_once = {"MaximumConcurrency": fabric.most_at_once} if fabric.most_at_once and name == DOORBELL else None
         # A FIFO queue has no window, and at most ten messages at once.

@@ -36,6 +36,9 @@ WRITE: Final = ("dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem"
 """In transactions too, where each write carries its own condition ("Using IAM with DynamoDB transactions", developer
 guide)."""
 
+CLEAN: Final = ("dynamodb:BatchWriteItem",)
+"""Deletes what is left over, without conditions."""
+
 KEEP: Final = ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
 """A record of a key is never deleted by its handler."""
 
@@ -94,7 +97,7 @@ def worker(fabric: Fabric) -> list[Statement]:
     """What the worker may do."""
     queues = [queue_arn(fabric, name) for name in which(fabric)]
     return [
-        *_table(fabric, (*READ, *WRITE)),
+        *_table(fabric, (*READ, *WRITE, *CLEAN)),
         *([allow("Stream", FOLLOW, stream_arn(fabric))] if fabric.stream else []),
         allow("Queues", (*SEND, *RECEIVE), *queues),
         *_schedules(fabric),

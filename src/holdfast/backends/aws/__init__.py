@@ -14,6 +14,7 @@ from holdfast.backends.aws import names
 from holdfast.backends.aws.bellringer import Bellringer, Queue, Schedules
 from holdfast.backends.aws.blobs import INLINE_BYTES, S3Blobs
 from holdfast.backends.aws.bus import EventBridgeBus
+from holdfast.backends.aws.cleaner import DynamoCleaner
 from holdfast.backends.aws.cleaning import Cleaned, Hands, Tell, clean, untold
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
@@ -183,6 +184,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         owner=owner,
         store=store,
         inventory=store,
+        cleaner=DynamoCleaner(Hands(transport, address.table, blobs), store, clock),
         doorbell=doorbell,
         invoker=doorbell,
         metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter)),

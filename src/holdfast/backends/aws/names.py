@@ -21,6 +21,9 @@ LIVE: Final = "live"
 SWEEP_INPUT: Final = {"holdfast": "sweep"}
 """The event with which the function is invoked once a minute."""
 
+CLEAN_UP_INPUT: Final = {"holdfast": "clean-up"}
+"""The event with which the function is invoked once an hour."""
+
 
 def base(prefix: str) -> str:
     """The name of everything that exists once: table, bus, Scheduler group, function.
