@@ -20,7 +20,7 @@ from holdfast.cli.session import examples
 
 INTRODUCTION = """\
 The checkout of `holdfast demo` and the six actor examples, deployed to an emulator of AWS on this machine (ministack:
-Lambda, DynamoDB, SQS, S3, Scheduler, CloudFormation). Orders and calls come in over HTTP and SQS, everything twice;
+Lambda, DynamoDB, SQS, S3, CloudFormation). Orders and calls come in over HTTP and SQS, everything twice;
 environments of the function are killed with -9 in the midst of it. Then the books are compared. Nothing leaves this
 machine, and no account is needed.
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Generic, Protocol, Self, TypeVar
 
+from holdfast.errors import InvalidInput
 from holdfast.items import Item
 from holdfast.ports import Page, Store
 
@@ -74,3 +75,16 @@ def items(
 def heads(store: Store, prefix: str, *, status: str | None = None, limit: int = PAGE_ITEMS) -> AsyncIterator[Item]:
     """The heads of the partitions that begin with ``prefix``, newest first; ``limit`` on a page."""
     return Items(lambda behind: store.scan(prefix, status=status, after=behind, limit=limit))
+
+
+def entry_cursor(item: Item) -> str:
+    """The cursor behind an item in the order of partition and sort key."""
+    return f"{len(item.partition)}:{item.partition}{item.sort}"
+
+
+def entry_place(cursor: str) -> tuple[str, str]:
+    """The partition and the sort key of such a cursor. Raises ``InvalidInput``."""
+    digits, _, place = cursor.partition(":")
+    if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:9]) < len(place)):
+        raise InvalidInput(f"{cursor!r} is not a cursor of this store; pass the cursor of a page")
+    return place[: int(digits[:9])], place[int(digits[:9]) :]

@@ -10,8 +10,9 @@ from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
-from holdfast.errors import InvalidInput
 from holdfast.items import HEAD, Bounds, Item, Write
+from holdfast.letters import DeadLetters
+from holdfast.upkeep import Cleaner, Services
 
 T = TypeVar("T")
 
@@ -176,29 +177,6 @@ class Purges(Protocol):
         ...
 
 
-class Cleaner(Protocol):
-    """An optional port of homes in which items and blobs are left over that their store does not delete by itself, and
-    no worker purges.
-    """
-
-    async def clean(self, until: float) -> int:
-        """Delete some of them, and stop at ``until``, in the loop's time; returns how many. Call it once an hour."""
-        ...
-
-
-def entry_cursor(item: Item) -> str:
-    """The cursor behind an item in the order of partition and sort key."""
-    return f"{len(item.partition)}:{item.partition}{item.sort}"
-
-
-def entry_place(cursor: str) -> tuple[str, str]:
-    """The partition and the sort key of such a cursor. Raises ``InvalidInput``."""
-    digits, _, place = cursor.partition(":")
-    if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:9]) < len(place)):
-        raise InvalidInput(f"{cursor!r} is not a cursor of this store; pass the cursor of a page")
-    return place[: int(digits[:9])], place[int(digits[:9]) :]
-
-
 class Census(Protocol):
     """An optional port of stores that find what is of one kind by an index, without reading the rest.
 
@@ -249,6 +227,11 @@ class Inventory(Protocol):
         ...
 
 
+AHEAD_MS: Final = 75_000
+"""How far sweeps that call processes look ahead. They come once a minute, so each begins before the time ends that the
+one before has looked at."""
+
+
 class Invoker(Protocol):
     """An optional port of homes without a resident worker, where each wake-up is a billed message (G14).
 
@@ -257,7 +240,14 @@ class Invoker(Protocol):
     """
 
     def wake_at(self, partition: str, due_at: int) -> None:
-        """Have a worker check the entity at a time (milliseconds) or a little later; returns at once. A hint too."""
+        """Have a worker check the entity at a time (milliseconds) or a little later; returns at once. A hint too.
+
+        A time that is far enough away for a sweep to see it coming (``AHEAD_MS``) may be left to the sweep.
+        """
+        ...
+
+    async def call(self, wake_ups: Sequence[WakeUp]) -> Sequence[WakeUp]:
+        """Have workers check these entities, each when it is due. Returns those for which none could be called."""
         ...
 
     async def sent(self) -> None:
@@ -347,34 +337,9 @@ class EventBus(Protocol):
         ...
 
 
-class Reached(Struct, frozen=True):
-    """What a service of a home answered. ``lack`` is what is wrong with it, if anything; ``told`` then says what that
-    leads to.
-    """
-
-    service: str
-    told: str
-    lack: str | None = None
-
-
-class Services(Protocol):
-    """An optional port of homes that use several services: whether each of them can be reached."""
-
-    async def check(self) -> Sequence[Reached]:
-        """Ask each service once. Errors are answers."""
-        ...
-
-
 SALT_PARTITION: Final = "home#"
 SALT_SORT: Final = "salt"
 """The item whose status is the salt, if the store has no better place for it."""
-
-
-IMPORT_PARTITION: Final = "import#"
-"""Its head exists while an import is under way: items come in any order. Its body is the checksum of the file."""
-
-EXECUTIONS: Final = "wf#"
-"""How the partitions of executions begin."""
 
 
 class Home(Struct, frozen=True):
@@ -409,6 +374,7 @@ class Home(Struct, frozen=True):
     versions: Versions | None = None
     redelivery: Redelivery | None = None
     services: Services | None = None
+    dead_letters: DeadLetters | None = None
     writes_are_paid: bool = False
     reads_are_paid: bool = False
     pages_tear: bool = False

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.coordination.lease import Fenced
 from holdfast.errors import StoreUnavailable
-from holdfast.items import Item, Write
+from holdfast.items import Item, Update, Write
+from holdfast.kernel.renewal import renew
 from holdfast.ports import Home
 from holdfast.testing import VirtualClock, run_virtual
 
@@ -85,3 +87,79 @@ def test_what_a_call_without_a_lease_leaves_is_not_taken_for_a_commit_under_one(
             assert await same.at("c").add() == 2 + len(answers), answers
 
     run_virtual(main)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_call_without_a_lease_calls_on_although_the_lease_of_an_earlier_one_is_lost(named):
+    """The release of the earlier one is written and not answered yet, and the next renewal finds no lease."""
+    data = MemoryData()
+    released, answer = asyncio.Event(), asyncio.Event()
+
+    class Silent(Cut):
+        async def write(self, *writes: Write) -> Sequence[Item | None]:
+            done = await super().write(*writes)
+            head = writes[0]
+            releases = isinstance(head, Update) and head.partition == "actor#Count#c" and head.owner is None
+            if releases and not released.is_set():
+                released.set()
+                await answer.wait()
+                raise StoreUnavailable("no answer")
+            return done
+
+    async def open_home() -> Home:
+        home = open_memory_home(data=data)
+        return replace(home, store=Silent(home.store))
+
+    app = hf.App("shop", home=open_home, clock=VirtualClock())
+
+    class Total(hf.Actor, app=app):
+        n: int = 0
+
+        async def add(self, by: int) -> int:
+            self.n += by
+            return self.n
+
+    class Count(hf.Actor, app=app, optimistic=True):
+        n: int = 0
+
+        async def add(self) -> None:
+            self.n += 1
+
+        async def report(self) -> int:
+            return await Total.at("t").add(self.n)
+
+    async def main() -> int:
+        async with app.worker():
+            await hf.send(Count.at("c").add)
+            await released.wait()
+            host = app.runtime().host
+            await renew(host)
+            assert host.entities["actor#Count#c"].lost
+            counted = await Count.at("c", request_id="r" if named else None).report()
+            answer.set()
+            assert await Total.at("t").add(0) == counted
+            return counted
+
+    assert run_virtual(main) == 1
+
+
+@pytest.mark.parametrize("optimistic", [True, False])
+def test_that_a_caller_has_a_newer_owner_is_no_outcome_of_its_call(optimistic):
+    app, runs = hf.App("shop", home="memory://", clock=VirtualClock()), []
+
+    class Count(hf.Actor, app=app, optimistic=optimistic):
+        n: int = 0
+
+        async def add(self) -> int:
+            self.n += 1
+            runs.append(self.n)
+            if len(runs) == 1:
+                raise Fenced("as a call of another actor does")
+            return self.n
+
+    async def main() -> list[int]:
+        async with app.worker():
+            return [await Count.at("c", request_id="r").add() for _ in range(2)]
+
+    assert run_virtual(main) == [1, 1]
+    assert runs == [1, 1]

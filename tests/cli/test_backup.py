@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import apsw
 import pytest
@@ -14,7 +15,11 @@ import pytest
 from holdfast.backends.sqlite import backup as sqlite
 from holdfast.backends.sqlite.connection import open_connections
 from holdfast.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
-from holdfast.errors import StoreUnavailable, StoreUnusable
+from holdfast.errors import InvalidState, StoreUnavailable, StoreUnusable
+
+MOST_COMMITS = 20
+MANY_BYTES = 12_000_000
+"""More than SQLite keeps in memory: a transaction of so many is written in part before it commits."""
 
 
 @pytest.fixture
@@ -78,7 +83,8 @@ def test_the_copy_is_of_one_moment_whatever_is_committed_meanwhile(started):
     commits = []
 
     def tell(_done, _of):
-        commits.append(writer.execute("INSERT INTO mine VALUES (zeroblob(5000))"))
+        if len(commits) < MOST_COMMITS:  # a copy that begins again at each commit would never end
+            commits.append(writer.execute("INSERT INTO mine VALUES (zeroblob(5000))"))
 
     with closing(writer), closing(reader):
         writer.execute("CREATE TABLE mine (x)")
@@ -192,6 +198,18 @@ def test_a_restore_brings_back_what_was_and_keeps_what_is(started):
     assert started.json("audit")["changes"][0]["action"] == "restore"
 
 
+def test_a_restore_keeps_the_mode_of_the_home_and_lets_only_its_owner_read_what_was_there(started):
+    started.json("backup", "copy.db")
+    started.path("shop.db").chmod(0o640)
+    before = os.umask(0)
+    try:
+        kept = started.json("restore", "copy.db")["kept"]
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(started.path("shop.db").stat().st_mode) == 0o640
+    assert stat.S_IMODE(started.path(kept).stat().st_mode) == 0o600
+
+
 def test_a_restore_where_nothing_is(started):
     started.json("backup", "copy.db")
     assert started.json("restore", "copy.db", "--home", "sqlite:///new.db")["kept"] is None
@@ -243,3 +261,70 @@ def test_a_copy_that_differs_is_not_kept(started, monkeypatch):
 def _different():
     answers = iter([(1, 0), (2, 0)])
     return lambda _connection: next(answers)
+
+
+def test_a_file_that_appears_while_it_is_copied_is_not_replaced(started):
+    def appears(_done, _of):
+        started.path("copy.db").write_text("mine")
+
+    with pytest.raises(InvalidState, match="exists already"):
+        sqlite.back_up("shop.db", started.path("copy.db"), tell=appears)
+    assert started.path("copy.db").read_text() == "mine"
+    assert not parts(started)
+
+
+def test_a_backup_has_its_name_when_it_is_on_the_disk_and_its_name_is_on_the_disk_too(started, monkeypatch):
+    """A power cut before would leave an empty file, or none, under a name that was reported."""
+    synced, sync = [], os.fsync
+
+    def noting(descriptor):
+        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink().suffix, started.path("copy.db").exists()))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    sqlite.back_up("shop.db", started.path("copy.db"))
+    assert synced == [(".part", False), (started.folder.suffix, True)]
+
+
+def test_a_home_in_use_is_not_taken_for_a_backup(started):
+    started.json("backup", "copy.db")
+    started.path("copy.db-wal").write_bytes(b"")
+    assert "it is a home in use, and no backup" in started.refusal("restore", "copy.db")["message"]
+
+
+def test_damage_that_no_read_meets_is_found(started):
+    """An index without its rows: SQLite reads the table and does not complain."""
+    started.json("backup", "copy.db")
+    with closing(apsw.Connection(str(started.path("copy.db")))) as copy:
+        copy.pragma("journal_mode", "delete")
+        copy.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+        copy.pragma("writable_schema", 1)
+        copy.execute(
+            "UPDATE sqlite_schema SET sql = replace(sql, 'NOT NULL', 'NULL') WHERE name = 'holdfast_heads_expired'"
+        )
+        assert copy.changes() == 1
+    assert "damaged" in started.refusal("restore", "copy.db")["message"]
+
+
+def test_a_restore_that_is_killed_when_half_of_it_is_in_the_file_is_undone(started):
+    def content():
+        with closing(apsw.Connection(str(started.path("shop.db")))) as home:
+            assert home.pragma("quick_check") == "ok"
+            return home.execute("SELECT sum(length(x)), min(substr(x, 1, 1)) FROM mine").fetchall()
+
+    with closing(apsw.Connection(str(started.path("shop.db")))) as home:
+        home.execute("CREATE TABLE mine (x)")
+        home.execute("INSERT INTO mine VALUES (?)", (b"a" * MANY_BYTES,))
+        started.json("backup", "copy.db")
+        home.execute("UPDATE mine SET x = ?", (b"b" * MANY_BYTES,))
+    before = content()
+    code = (
+        "import os, signal\n"
+        "from pathlib import Path\n"
+        "from holdfast.backends.sqlite import backup\n"
+        "backup.PAGES_AT_ONCE = 100\n"
+        "tell = lambda done, of: os.kill(os.getpid(), signal.SIGKILL) if of - done <= 100 else 0\n"
+        "backup.restore(Path('copy.db'), 'shop.db', tell=tell)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=started.folder, check=False).returncode == -9
+    assert content() == before

@@ -38,6 +38,7 @@ def test_all_commands_are_there() -> None:
         "audit",
         "aws clean-up",
         "aws create-table",
+        "aws settings",
         "backup",
         "bulk answer",
         "bulk cancel",

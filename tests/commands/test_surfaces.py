@@ -174,6 +174,7 @@ OTHER_LINES = {
     "infra template": "about AWS",
     "aws create-table": "the same",
     "aws clean-up": "the same",
+    "aws settings": "the same",
     "cost actor": "an estimate",
     "cost tables": "the same",
     "cost workflow": "the same",

@@ -115,12 +115,13 @@ def test_an_execution_of_ones_own_is_its_checkpoints_and_a_replay_for_each_wait(
 
 
 def test_ours_is_what_was_metered_by_run() -> None:
-    used = ours.Used(runs=4, usage=Usage(requests=40, write_units=20, read_units=6), wakes=8, schedules=4)
+    used = ours.Used(runs=4, usage=Usage(requests=40, write_units=20, read_units=6), wakes=8, swept=4)
     bill = ours.bill_of("checkout", used, Compute(invocations=2))
     assert bill.measured().usd_per_million == 5 * Decimal("0.625") + Decimal("1.5") * Decimal("0.125")
+    assert [each.count for each in bill.lines if each.what.startswith("SQS")] == [3, Decimal("0.3")]
     assert [each.what for each in bill.lines if each.assumed] == [
         "SQS: wakes",
-        "Scheduler: waits over 15 minutes",
+        "SQS: ends of long waits",
         "Lambda: invocations",
         "Lambda: 200 ms at 512 MB",
     ]

@@ -10,9 +10,10 @@ from random import Random
 
 import pytest
 
+from holdfast.backends.aws.doorbell import LEFT_TO_SWEEPS_MS
 from holdfast.backends.aws.meter import Usage
 from holdfast.backends.memory import open_memory_home
-from holdfast.cost.metering import SCHEDULED_FROM_MS, metered, uncounted
+from holdfast.cost.metering import metered, uncounted
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, Delete, Item, OwnerIs, Put, Update
 from holdfast.ports import BLOB_MARK, Store
@@ -124,14 +125,14 @@ async def test_large_bodies_are_counted_as_objects():
     assert store.meter.total.write_units == 1
 
 
-async def test_claims_and_far_timers_are_counted():
+async def test_claims_and_long_waits_are_counted():
     _, store = fresh()
-    await store.write(Put(Item("p", due_at=NOW + SCHEDULED_FROM_MS)))
-    await store.write(Put(Item("q", due_at=NOW + SCHEDULED_FROM_MS + 1)))
+    await store.write(Put(Item("p", due_at=NOW + LEFT_TO_SWEEPS_MS)))
+    await store.write(Put(Item("q", due_at=NOW + LEFT_TO_SWEEPS_MS + 1)))
     await store.write(Update(partition="p", owner="me", lease_until=9))
     await store.write(Update(partition="p", lease_until=10))
     await store.write(Put(Item("p", "entry", owner="me")))
-    assert (store.wakes.schedules, store.wakes.claims) == (1, 1)
+    assert (store.wakes.swept, store.wakes.claims) == (1, 1)
 
 
 async def test_the_trial_home_has_no_more_than_the_one_on_aws():

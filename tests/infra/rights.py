@@ -57,7 +57,6 @@ def asked_by(service: str, operation: str, parameters: dict[str, Any]) -> list[A
         "sqs": of_sqs,
         "s3": of_s3,
         "events": of_events,
-        "scheduler": of_scheduler,
         "lambda": of_lambda,
     }[service](operation, parameters)
 
@@ -120,15 +119,6 @@ def of_s3(operation: str, parameters: dict[str, Any]) -> list[Asked]:
 def of_events(operation: str, parameters: dict[str, Any]) -> list[Asked]:
     buses = {parameters["Name"]} if "Name" in parameters else {each["EventBusName"] for each in parameters["Entries"]}
     return [Asked(f"events:{operation}", f"arn:aws:events:{REGION}:{ACCOUNT}:event-bus/{bus}") for bus in sorted(buses)]
-
-
-def of_scheduler(operation: str, parameters: dict[str, Any]) -> list[Asked]:
-    if operation == "GetScheduleGroup":
-        group = f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule-group/{parameters['Name']}"
-        return [Asked("scheduler:GetScheduleGroup", group)]
-    schedule = f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule/{parameters['GroupName']}/{parameters['Name']}"
-    passed = Asked("iam:PassRole", parameters["Target"]["RoleArn"], ((PASSED_TO, ("scheduler.amazonaws.com",)),))
-    return [Asked(f"scheduler:{operation}", schedule), passed]
 
 
 def of_lambda(operation: str, parameters: dict[str, Any]) -> list[Asked]:

@@ -134,7 +134,6 @@ def test_functions_get_their_policies_and_their_home(synthesised):
     urls = [json.dumps(of("Lambda::Function", who)["Environment"]["Variables"]) for who in ("Worker", "Front")]
     assert urls[0] == urls[1]
     assert "aws://shop?region=" in urls[0]
-    assert "SchedulerRole" in urls[0]
     (calls,) = of("IAM::Policy", "Fabric")["PolicyDocument"]["Statement"]
     assert calls["Action"] == "lambda:InvokeFunction"
     assert json.dumps(calls["Resource"]).endswith('":*"]]}')

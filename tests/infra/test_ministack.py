@@ -156,9 +156,8 @@ def test_the_sweep_is_scheduled(client):
     assert json.loads(target["Input"]) == {"holdfast": "sweep"}
 
 
-def test_bus_and_schedules_are_there(client):
+def test_the_bus_and_the_alarms_are_there(client):
     assert "shop-holdfast" in [bus["Name"] for bus in client("events").list_event_buses()["EventBuses"]]
-    assert client("scheduler").get_schedule_group(Name="shop-holdfast")["State"] == "ACTIVE"
     made = [alarm["AlarmDescription"] for alarm in client("cloudwatch").describe_alarms()["MetricAlarms"]]
     alarms = of_type(fabric("first"), "AWS::CloudWatch::Alarm")
     assert sorted(made) == sorted(alarm["AlarmDescription"] for alarm in alarms.values())
@@ -202,21 +201,6 @@ def test_what_is_new_in_the_table_reaches_the_function(client):
     message = {"p": {"S": "actor#Cart#1"}, "s": {"S": "i#1"}}
     client("dynamodb").put_item(TableName="shop-holdfast", Item=message)
     assert wait_until(lambda: calls(client).get("i#1"))["version"] == "1"
-
-
-def test_a_schedule_of_the_group_rings_by_the_role_of_the_home(client):
-    role = outputs(client)["HomeUrl"].rpartition("scheduler_role=")[2]
-    assert role == client("iam").get_role(RoleName=role.rpartition("/")[2])["Role"]["Arn"]
-    target = {"Arn": attributes(client, "shop-holdfast-doorbell")["QueueArn"], "RoleArn": role, "Input": "ring"}
-    client("scheduler").create_schedule(
-        Name="later",
-        GroupName="shop-holdfast",
-        ScheduleExpression="at(2099-01-01T00:00:00)",
-        FlexibleTimeWindow={"Mode": "OFF"},
-        Target=target,
-    )
-    found = client("scheduler").get_schedule(Name="later", GroupName="shop-holdfast")
-    assert found["Target"]["RoleArn"] == role
 
 
 def test_an_app_works_on_the_table(client, endpoint):

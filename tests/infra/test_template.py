@@ -130,7 +130,6 @@ def test_stars_stand_only_where_names_are_made_later():
     here = "${AWS::Region}:${AWS::AccountId}"
     assert {each for each in found if "*" in each} == {
         "arn:${AWS::Partition}:s3:::shop-holdfast-blobs-${AWS::AccountId}-${AWS::Region}/*",
-        f"arn:${{AWS::Partition}}:scheduler:{here}:schedule/shop-holdfast/*",
         f"arn:${{AWS::Partition}}:logs:{here}:log-group:/aws/lambda/shop-holdfast:*",
         f"arn:${{AWS::Partition}}:lambda:{here}:function:shop-holdfast:*",
     }
@@ -164,7 +163,7 @@ def test_tenants_that_would_match_more_than_they_say(tenant):
 
 def test_each_policy_is_no_larger_than_its_task():
     worker, client, reader = (actions(PLAIN, f"{who}Policy") for who in ("Worker", "Client", "Reader"))
-    assert reader - {"scheduler:GetScheduleGroup"} < worker
+    assert reader - {"sqs:GetQueueAttributes"} < worker
     assert client < worker
     assert actions(PLAIN, "CallerPolicy") < client
     assert actions(PLAIN, "IdempotencyPolicy") == {
@@ -186,9 +185,10 @@ def test_each_policy_is_no_larger_than_its_task():
         "s3:DeleteObject",
         "sqs:ChangeMessageVisibility",
         "sqs:DeleteMessage",
+        "sqs:GetQueueAttributes",
         "sqs:ReceiveMessage",
     }
-    assert {action for action in worker if action.startswith(("dynamodb:", "scheduler:", "events:"))} == {
+    assert {action for action in worker if action.startswith(("dynamodb:", "events:"))} == {
         "dynamodb:BatchGetItem",
         "dynamodb:BatchWriteItem",
         "dynamodb:DeleteItem",
@@ -199,7 +199,6 @@ def test_each_policy_is_no_larger_than_its_task():
         "dynamodb:UpdateItem",
         "events:DescribeEventBus",
         "events:PutEvents",
-        "scheduler:CreateSchedule",
     }
     writing = ("Create", "Delete", "Put", "Send", "Update", "Pass")
     assert not [action for action in reader if action.partition(":")[2].startswith(writing)]
@@ -210,12 +209,8 @@ def test_only_the_worker_is_given_to_the_function():
     assert role["ManagedPolicyArns"] == [{"Ref": "WorkerPolicy"}]
 
 
-def test_a_role_is_passed_to_the_scheduler_alone():
-    passing = [statement for _, statement in statements(PLAIN) if "iam:PassRole" in as_list(statement["Action"])]
-    assert len(passing) == 3
-    for statement in passing:
-        assert statement["Resource"] == [{"Fn::GetAtt": ["SchedulerRole", "Arn"]}]
-        assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
+def test_no_role_is_passed_to_any_service():
+    assert not [statement for _, statement in statements(PLAIN) if "iam:PassRole" in as_list(statement["Action"])]
 
 
 def test_the_function_may_call_its_versions_but_not_its_unpublished_code():
@@ -231,27 +226,9 @@ def test_the_function_may_ring_for_itself_without_end():
     assert function["RecursiveLoop"] == "Allow"
 
 
-def test_the_scheduler_rings_and_does_nothing_else():
-    role = of_type(PLAIN, "AWS::IAM::Role")["SchedulerRole"]
-    (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
-    assert trust["Condition"]["StringEquals"]["aws:SourceAccount"] == {"Ref": "AWS::AccountId"}
-    assert "schedule-group/shop-holdfast" in json.dumps(trust["Condition"])
-    (policy,) = role["Policies"]
-    (statement,) = policy["PolicyDocument"]["Statement"]
-    assert statement["Action"] == ["sqs:SendMessage"]
-    assert statement["Resource"] == [{"Fn::GetAtt": ["Doorbell", "Arn"]}]
-
-
 @each_fabric
 def test_a_key_is_used_by_all_who_need_it(fabric):
-    for name in (
-        "WorkerPolicy",
-        "ClientPolicy",
-        "CallerPolicy",
-        "IdempotencyPolicy",
-        "ReaderPolicy",
-        "SchedulerRole",
-    ):
+    for name in ("WorkerPolicy", "ClientPolicy", "CallerPolicy", "IdempotencyPolicy", "ReaderPolicy"):
         found = [
             statement for where, statement in statements(fabric) if where == name and statement.get("Sid") == "Key"
         ]
@@ -366,8 +343,7 @@ def test_the_function_knows_its_home():
     (function,) = of_type(PLAIN, "AWS::Lambda::Function").values()
     url = function["Environment"]["Variables"]["HOLDFAST_URL"]
     assert text_of({"Fn::Join": ["", url["Fn::Join"][1]]}) == (
-        "aws://shop?region=<AWS::Region>&bucket=shop-holdfast-blobs-${AWS::AccountId}-${AWS::Region}"
-        "&bus=shop-holdfast&scheduler_role=<SchedulerRole>"
+        "aws://shop?region=<AWS::Region>&bucket=shop-holdfast-blobs-${AWS::AccountId}-${AWS::Region}&bus=shop-holdfast"
     )
     assert url == template(PLAIN)["Outputs"]["HomeUrl"]["Value"]
 

@@ -11,7 +11,8 @@ from tests.workflows.waiting_shop import Shop, is_renewal
 import holdfast as hf
 from holdfast.backends.memory import MemoryData
 from holdfast.errors import Refused, StoreUnavailable
-from holdfast.testing import run_virtual
+from holdfast.items import Update
+from holdfast.testing import VirtualClock, run_virtual
 from holdfast.workflows.record import decode_record
 from holdfast.workflows.waits import SIGNAL, STEP
 
@@ -230,5 +231,168 @@ def test_a_body_that_the_store_keeps_aside_does_not_ride_along():
             assert await shop.waits(checkout) is None, "nothing else is new in it"
             await shop.rest(asks)
             assert [each.kind for each in (await shop.waits(asks)).waits] == [SIGNAL], "it is written in any case"
+
+    run_virtual(main)
+
+
+# ── What a renewal depends on ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def beating(shop: Shop, stopped: list[str]):
+    """A workflow whose step tells something new every second, and which waits for a signal beside it."""
+
+    @shop.app.step
+    async def ship(order: str) -> str:
+        try:
+            for second in range(3_600):
+                hf.current().heartbeat(second)
+                await asyncio.sleep(1)
+        except asyncio.CancelledError:
+            stopped.append(order)
+            raise
+        return order
+
+    @shop.app.workflow
+    async def checkout() -> list[str]:
+        return await asyncio.gather(ship("order-17"), taken())
+
+    heard: list[str] = []
+
+    async def taken() -> str:
+        heard.append(await hf.signal("approval", str))
+        return heard[-1]
+
+    return checkout, heard
+
+
+def test_another_owner_is_never_renewed_or_overwritten_however_short_its_lease_and_the_work_stops():
+    """A claim by a process with a slow clock: its lease ends before the one that a renewal asks for."""
+    shop, stopped = Shop(), []
+    checkout, _ = beating(shop, stopped)
+
+    async def main():
+        async with shop.app.worker():
+            await checkout.start(id="1")
+            await shop.told(checkout)
+            now = shop.app.runtime().clock.now_ms()
+            place = (await shop.head(checkout)).partition
+            await shop.store._store.write(Update(partition=place, owner="two", lease_until=now + 12_000, add_epoch=1))
+            claimed, told = await shop.head(checkout), len(bodies(shop))
+            await asyncio.sleep(8)
+            assert len(bodies(shop)) > told, "a renewal with a body has come"
+            assert await shop.head(checkout) == claimed
+            assert stopped == ["order-17"]
+
+    run_virtual(main)
+
+
+def test_a_renewal_that_is_refused_because_the_lease_lasts_longer_loses_nothing():
+    shop, stopped = Shop(), []
+    checkout, _ = beating(shop, stopped)
+    overtaken = []
+
+    async def overtake(update):
+        if is_renewal(update) and update.body is not UNSET:
+            overtaken.append(update)
+            await shop.store._store.write(Update(partition=update.partition, lease_until=update.lease_until))
+
+    async def main():
+        async with shop.app.worker():
+            await checkout.start(id="1")
+            await shop.told(checkout)
+            epoch, shop.store.before = (await shop.head(checkout)).epoch, overtake
+            await asyncio.sleep(60)
+            assert len(overtaken) > 1
+            assert ((await shop.head(checkout)).epoch, stopped) == (epoch, [])
+
+    run_virtual(main)
+
+
+def test_a_renewal_finds_a_signal_whose_wake_up_was_lost():
+    data = MemoryData()
+    shop, other = Shop(data, "one"), Shop(data, "two")
+    checkout, heard = beating(shop, [])
+    sending, _ = beating(other, [])
+
+    async def main():
+        async with shop.app.worker(), other.app:
+            await checkout.start(id="1")
+            await shop.told(checkout)
+            other.app.runtime().home.doorbell.ring = lambda _partition: None
+            await sending.handle("1").signal("approval", "yes")
+            await asyncio.sleep(1)
+            lost = not heard
+            await asyncio.sleep(9)
+            assert (lost, heard) == (True, ["yes"]), "not only when the step ends"
+
+    run_virtual(main)
+
+
+def test_what_is_short_is_not_told_under_a_later_lease_either():
+    shop = Shop()
+
+    @shop.app.step
+    async def work(seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    @shop.app.workflow
+    async def twice() -> None:
+        await work(30.0)
+        await hf.signal("go")
+        await work(6.0)
+
+    async def main():
+        async with shop.app.worker():
+            handle = await twice.start(id="1")
+            while (await shop.head(twice)).status != "SUSPENDED":
+                await asyncio.sleep(0.1)
+            told, renewals = len(bodies(shop)), len(shop.renewals)
+            assert told == 1
+            await handle.signal("go")
+            await handle
+            assert len(shop.renewals) == renewals + 1
+            assert len(bodies(shop)) == told
+
+    run_virtual(main)
+
+
+def test_nothing_is_told_of_what_only_lingers():
+    """Its release tells it soon."""
+    shop = Shop()
+    shop.app = hf.App("shop", home=shop._open, clock=VirtualClock(), limits=hf.Limits(linger_seconds=40))
+
+    @shop.app.workflow
+    async def asks() -> None:
+        await hf.signal("go")
+
+    async def main():
+        async with shop.app.worker():
+            await shop.rest(asks)
+            assert len(shop.renewals) > 5
+            assert bodies(shop) == []
+            assert [each.kind for each in (await shop.waits(asks)).waits] == [SIGNAL]
+
+    run_virtual(main)
+
+
+def test_a_reader_believes_what_an_earlier_owner_has_told_no_longer_than_that_one_holds_it():
+    data = MemoryData()
+    first, second = Shop(data, "one"), Shop(data, "two")
+    checkout, again = with_code(first), with_code(second)
+
+    async def main():
+        worker = first.app.worker()
+        await worker.__aenter__()
+        await checkout.start(id="1")
+        await first.told(checkout)
+        first.app.runtime().host.abandon()
+        await worker.__aexit__(None, None, None)
+        async with second.app.worker():
+            while (await second.head(again)).owner != "two":
+                await asyncio.sleep(0.1)
+            assert await second.waits(again) is not None
+            assert (await again.handle("1").status()).waits == ()
+            await asyncio.sleep(30)
+            assert [each.kind for each in (await again.handle("1").status()).waits] == [STEP]
 
     run_virtual(main)

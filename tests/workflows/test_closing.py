@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -15,7 +16,10 @@ from holdfast.coordination.inbox import CLOSED, USED
 from holdfast.errors import StoreUnavailable
 from holdfast.items import Item, Put, Write
 from holdfast.ports import Home
-from holdfast.testing import PATIENT, VirtualClock, run_virtual
+from holdfast.testing import PATIENT, FaultsAt, Ledger, Scenario, VirtualClock, run_scenario, run_virtual
+from holdfast.testing.faults import CrashAfter, CrashBefore, Delay, FailBefore, LoseAnswer, WriteFault
+from holdfast.testing.simulation import Histories
+from holdfast.testing.world import User
 from holdfast.workflows.record import ANSWERED_PREFIX, partition_of
 
 Fault = Callable[["Store", Sequence[Write]], Awaitable[Sequence[Item | None]]]
@@ -255,3 +259,65 @@ def test_at_any_moment_what_the_caller_is_told_is_what_the_body_gets():
         ends.append(run_virtual(play))
         assert (ends[-1] == "an answer") == parcel.accepted, moment_ms
     assert set(ends) == {"an answer", "timed out"}
+
+
+# ── Processes that die, stop and come late ──────────────────────────────────────────────────────────────────────────
+
+
+LATE_SECONDS = 0.5
+FAULTS: tuple[WriteFault, ...] = (
+    Delay(before_seconds=1.0, after_seconds=1.0),
+    Delay(before_seconds=20.0),
+    CrashBefore(),
+    CrashAfter(),
+    FailBefore(),
+    LoseAnswer(),
+)
+
+
+def answered(app: hf.App, ledger: Ledger) -> User:
+    """A callback that is answered a moment after its time is over."""
+
+    @app.step
+    async def hand_out(token: str) -> None:
+        ledger.notes["token"] = token
+
+    @app.workflow
+    async def parcel() -> str:
+        answer = hf.callback(str, timeout=TIMEOUT_SECONDS)
+        await hand_out(answer.token)
+        try:
+            return await answer
+        except hf.StepTimeout:
+            await hf.sleep(60)
+            return "timed out"
+
+    async def user() -> str:
+        began = asyncio.get_running_loop().time()
+        handle = await parcel.start(id="p")
+        while "token" not in ledger.notes:
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(began + TIMEOUT_SECONDS + LATE_SECONDS - asyncio.get_running_loop().time())
+        try:
+            await app.callback(ledger.notes["token"]).complete("an answer")
+        except hf.InvalidToken:
+            told = "timed out"
+        else:
+            told = "an answer"
+        assert await handle == told
+        return told
+
+    return user
+
+
+def test_with_a_fault_at_any_write_the_caller_is_told_what_the_body_gets(errors_expected):
+    scenario = Scenario("answered", answered, histories=Histories.FREE, has_client=True)
+    writes = run_scenario(scenario).writes[0]
+    ends: Counter[str] = Counter()
+    for number in range(1, writes + 1):
+        for fault in FAULTS:
+            run = run_scenario(scenario, (FaultsAt({number: fault}),))
+            assert not run.violations, (number, fault)
+            assert run.faults.counts.total() == 1
+            ends[run.observation.result] += 1
+    assert ends.keys() == {"'an answer'", "'timed out'"}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
+from tests.workflows.waiting_shop import Shop
 
 import holdfast as hf
 from holdfast.clock import SystemClock
@@ -13,8 +15,11 @@ from holdfast.coordination.lease import Fenced
 from holdfast.items import ABSENT, HEAD
 from holdfast.replay.entries import Done, decode_entries
 from holdfast.replay.journal import Journal
+from holdfast.testing import run_virtual
+from holdfast.workflows.control import _let_expire
 from holdfast.workflows.deleting import delete
 from holdfast.workflows.launch import Launch, launch
+from holdfast.workflows.messages import send
 from holdfast.workflows.record import decode_record, partition_of
 
 
@@ -391,3 +396,212 @@ async def test_a_terminated_parent_is_not_deleted_before_its_children_are_releas
         await parent.delete()
         with pytest.raises(hf.NotFound):
             await parent.status()
+
+
+# ── What changes while something is deleted, or let go ──────────────────────────────────────────────────────────────
+
+
+async def ended_as(lasting, word, *, id="l"):
+    """Start it, and let it complete."""
+    handle = await lasting.start(word, id=id)
+    await handle.signal("go", "!")
+    assert await handle == f"{word}!"
+    return handle
+
+
+def seen_just_before(app, *happens):
+    """The runtime of a process that is stopped before its writes."""
+    runtime = app.runtime()
+    return replace(runtime, home=replace(runtime.home, store=JustBefore(runtime.home.store, *happens)))
+
+
+async def test_what_has_begun_and_ended_again_meanwhile_is_not_deleted_for_what_was_there_before(app, lasting):
+    """Its status is the same: only the revision and the epoch tell it from the one that was looked at."""
+    async with app.worker():
+        handle = await ended_as(lasting, "one")
+
+        async def another():
+            await handle.delete()
+            await ended_as(lasting, "two")
+
+        with pytest.raises(hf.InvalidState, match="changed by another process"):
+            await delete(seen_just_before(app, another), partition_of("lasting", "l"))
+        assert await lasting.handle("l") == "two!"
+
+
+async def test_a_slow_deletion_does_not_set_back_the_run_of_one_that_was_deleted_since(app, lasting):
+    async with app.worker():
+        await ended_as(lasting, "one")
+
+        async def nothing():
+            pass
+
+        async def another():
+            await (await ended_as(lasting, "two")).delete()
+
+        await delete(seen_just_before(app, nothing, another), partition_of("lasting", "l"))
+        await ended_as(lasting, "three")
+        head = await app.runtime().home.store.get(partition_of("lasting", "l"))
+        assert decode_record(head.body).run == 2
+
+
+async def test_those_who_wait_are_told_while_it_is_there(app, lasting, reaches, monkeypatch):
+    """A process that dies after the deletion has told them: nothing else knows them any more."""
+
+    @app.workflow
+    async def waiting() -> str:
+        return await lasting.handle("l")
+
+    seen = []
+
+    async def noting(by, *rest):
+        seen.append((await lasting.handle("l").status()).status)
+        await send(by, *rest)
+
+    async with app.worker():
+        handle = await waiting.start(id="w")
+        other = await lasting.start(id="l")
+        await reaches(handle, "SUSPENDED")
+        await other.signal("go", "!")
+        assert await handle == "one!"
+        monkeypatch.setattr("holdfast.workflows.deleting.send", noting)
+        await other.delete()
+    assert seen == ["COMPLETED"]
+
+
+async def test_a_child_of_an_earlier_run_of_its_parent_can_be_deleted(app, lasting, reaches):
+    """That run has heard, and its journal is gone: the present one never waited for it."""
+
+    @app.workflow
+    async def parent(again: bool = False) -> str:
+        if not again:
+            await lasting()
+            hf.continue_as_new(True)
+        return await hf.signal("go", str)
+
+    async with app.worker():
+        handle = await parent.start(id="p")
+        await reaches(handle, "SUSPENDED")
+        (found,) = (await app.executions(workflow="lasting")).executions
+        child = lasting.handle(found.id)
+        await child.signal("go", "!")
+        while (await handle.status()).run == 0:
+            await asyncio.sleep(0.01)
+        await child.delete()
+        assert await missing(child)
+        await handle.signal("go", "?")
+        assert await handle == "?"
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def hourly(app):
+    @app.workflow(retention="1h")
+    async def hourly() -> str:
+        return await hf.signal("go", str)
+
+    return hourly
+
+
+async def terminated(app, hourly, reaches):
+    handle = await hourly.start(id="h")
+    await reaches(handle, "SUSPENDED")
+    await handle.terminate()
+    while (await handle.status()).due_at is not None:  # a worker looks for children once more
+        await asyncio.sleep(0.01)
+    return handle, await app.runtime().home.store.get(partition_of("hourly", "h"))
+
+
+async def test_the_retention_of_what_is_terminated_counts_from_its_end(app, hourly, reaches):
+    async with app.worker():
+        _, head = await terminated(app, hourly, reaches)
+        assert head.expires_at == decode_record(head.body).ended_at + HOUR_MS
+
+
+async def test_it_does_not_run_before_those_who_wait_were_told(app, hourly, reaches, monkeypatch):
+    @app.workflow
+    async def waiting() -> str:
+        try:
+            return await hourly.handle("h")
+        except hf.ExecutionTerminated:
+            return "heard"
+
+    seen = []
+
+    async def noting(by, *rest):
+        seen.append((await app.runtime().home.store.get(partition_of("hourly", "h"))).expires_at)
+        await send(by, *rest)
+
+    monkeypatch.setattr("holdfast.workflows.control.send", noting)
+    async with app.worker():
+        other = await hourly.start(id="h")
+        handle = await waiting.start(id="w")
+        await reaches(other, "SUSPENDED")
+        await reaches(handle, "SUSPENDED")
+        await other.terminate()
+        assert await handle == "heard"
+    assert seen
+    assert set(seen) == {None}
+
+
+async def test_a_termination_that_goes_on_late_lets_nothing_else_expire(app, hourly, reaches):
+    """Not what was deleted since, and not what was terminated there later, whose hour has begun later."""
+    async with app.worker():
+        handle, closed = await terminated(app, hourly, reaches)
+        ended, store = decode_record(closed.body), app.runtime().home.store
+        await handle.delete()
+        for begin in (None, terminated):
+            if begin is not None:
+                await begin(app, hourly, reaches)
+            there = await store.get(closed.partition)
+            await _let_expire(app.runtime(), closed, replace(ended, ended_at=1))
+            assert await store.get(closed.partition) == there
+
+
+def test_what_is_retried_does_not_expire_while_it_runs():
+    shop, tried = Shop(), []
+
+    @shop.app.step(retry=hf.Retry(max_attempts=1))
+    async def fails_once() -> None:
+        tried.append(1)
+        if len(tried) == 1:
+            raise ValueError("not yet")
+
+    @shop.app.workflow(retention="1h")
+    async def lasts() -> str:
+        await fails_once()
+        return await hf.signal("go", str)
+
+    async def main():
+        async with shop.app.worker():
+            handle = await lasts.start(id="1")
+            with pytest.raises(hf.ExecutionFailed):
+                await handle
+            await asyncio.sleep(HOUR_MS / 2_000)
+            await handle.retry()
+            await asyncio.sleep(HOUR_MS / 500)
+            await handle.signal("go", "on")
+            assert await handle == "on"
+
+    run_virtual(main)
+
+
+def test_what_began_long_ago_and_ended_just_now_did_not_end_long_ago():
+    shop = Shop()
+
+    @shop.app.workflow
+    async def lasts() -> None:
+        await hf.sleep("2h")
+
+    async def main():
+        async with shop.app.worker():
+            handle = await lasts.start(id="1")
+            await handle
+            ended = (await handle.status()).ended_at
+            for before, expected in ((ended, []), (ended + timedelta(seconds=1), ["1"])):
+                pages = [page async for page in shop.app.select(ended_before=before).delete()]
+                assert [each.id for page in pages for each in page.changed] == expected
+
+    run_virtual(main)

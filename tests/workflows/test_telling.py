@@ -24,6 +24,7 @@ def test_what_the_store_has_is_not_written_again():
     assert telling.at_rest(ONE, encode, ROOM, is_saved=True) == b"w" * 20, "the release was refused"
     telling.saved()
     assert telling.at_rest(ONE, encode, ROOM, is_saved=True) is UNSET
+    assert telling.at_rest(ONE, encode, ROOM, is_saved=False) == b"w" * 20, "the rest of the body is news"
     assert telling.at_rest(OTHER, encode, ROOM, is_saved=True) == b"w" * 20
 
 

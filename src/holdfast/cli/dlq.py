@@ -10,7 +10,7 @@ from typing import Final
 import click
 from msgspec import Raw, Struct
 
-from holdfast.actors.admin.listing import ParkedMessage, find_parked
+from holdfast.actors.admin.listing import ParkedMessage, ParkedPage
 from holdfast.app import App
 from holdfast.cli.actor import args_option
 from holdfast.cli.actor_show import error_line, pretty, traceback_lines
@@ -19,6 +19,7 @@ from holdfast.cli.output import bold, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.commands import IN_HOME, NAMED, Command, perform
 from holdfast.commands.arguments import LEFT_OUT
+from holdfast.commands.letters import letters_of
 from holdfast.commands.message import DropParked, ListParked, Redrive, ShowParked
 from holdfast.errors import NotFound
 from holdfast.keys import LARGEST_PAGE
@@ -49,7 +50,8 @@ class Row(Struct, frozen=True, kw_only=True):
 def dlq() -> None:
     """Inspect messages that were parked because their attempts failed, and repair them.
 
-    The messages of a consumer belong to a hidden actor, whose name begins with "!".
+    The messages of a consumer belong to a hidden actor, whose name begins with "!". On AWS, the dead letters of the
+    queues are among them, with the name of their queue in their ids.
     """
 
 
@@ -62,7 +64,8 @@ def ls(session: Session, *, name: str | None, limit: int, after: str | None) -> 
     """List parked messages in the order they were sent: all of them, or those of one class of actors."""
     page = session.perform(ListParked(name, after=after, limit=limit))
     rows = [_row(each) for each in page.items]
-    session.answer({"messages": rows, "cursor": page.after}, "\n".join(_list_lines(rows, page.after)))
+    told = {"messages": rows, "cursor": page.after} | ({"notes": page.notes} if page.notes else {})
+    session.answer(told, "\n".join([*_list_lines(rows, page.after), *map(plain, page.notes)]))
 
 
 def _row(parked: ParkedMessage) -> Row:
@@ -140,7 +143,7 @@ def _lines(parked: ParkedMessage) -> Iterator[str]:
 @args_option
 @on_home
 def redrive(session: Session, *, ids: tuple[str, ...], everything: bool, actor: str | None, args: str | None) -> None:
-    """Put parked messages back into the inboxes of their actors, with new attempts.
+    """Put parked messages back into the inboxes of their actors, with new attempts, and dead letters into their queues.
 
     They are placed behind the messages that wait there, in the order they were sent. With --args a message gets other
     arguments (for a consumer's: another event), and the app's code is needed to check them.
@@ -149,8 +152,7 @@ def redrive(session: Session, *, ids: tuple[str, ...], everything: bool, actor: 
     if args is not None and len(ids) != 1:
         raise click.UsageError("--args is for one message: name its id.")
     again = partial(Redrive, args=LEFT_OUT if args is None else Raw(args.encode()))
-    done = _each(session, ids, actor, again, with_code=args is not None)
-    _tell(session, "redrive", done, "is in the inbox again")
+    _tell(session, "redrive", _each(session, ids, actor, again, with_code=args is not None))
 
 
 @dlq.command(
@@ -167,8 +169,7 @@ def redrive(session: Session, *, ids: tuple[str, ...], everything: bool, actor: 
 def discard(session: Session, *, ids: tuple[str, ...], everything: bool, actor: str | None) -> None:
     """Drop parked messages, for good."""
     _check_choice(ids, actor, everything=everything)
-    done = _each(session, ids, actor, DropParked)
-    _tell(session, "discard", done, "dropped")
+    _tell(session, "discard", _each(session, ids, actor, DropParked))
 
 
 # ── What was chosen ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -188,39 +189,41 @@ def _each(
     command: Callable[[str], Command[ParkedMessage]],
     *,
     with_code: bool = False,
-) -> list[ParkedMessage]:
+) -> ParkedPage:
     """Repair the named messages, or all there are now. Every named message is found before one is changed."""
 
-    async def repair(app: App) -> list[ParkedMessage]:
-        chosen = [await _find(app, id) for id in ids] if ids else await _all(app, actor)
+    async def repair(app: App) -> ParkedPage:
+        found = ParkedPage(tuple([await _find(app, id) for id in ids]), None) if ids else await _all(app, actor)
         done: list[ParkedMessage] = []
-        for each in sorted(chosen, key=lambda each: (each.message.sent_at, each.message.place)):
+        for each in sorted(found.items, key=lambda each: (each.message.sent_at, each.message.place)):
             try:
                 done.append(await perform(command(each.id), app, names=IN_HOME))
             except NotFound:
                 if ids:
                     raise  # else another command has repaired it meanwhile
-        return done
+        return ParkedPage(tuple(done), None, found.notes)
 
     of_any = command("")
     app = session.app_for(of_any, with_code=with_code)
     return session.change(NAMED[type(of_any)].name, _named(ids, actor), repair, app)
 
 
-async def _all(app: App, actor: str | None) -> list[ParkedMessage]:
+async def _all(app: App, actor: str | None) -> ParkedPage:
     found: list[ParkedMessage] = []
     after: str | None = None
     while True:
-        page = await app.parked(actor, after=after, limit=LARGEST_PAGE)
+        page = await perform(ListParked(actor, after=after, limit=LARGEST_PAGE), app, names=IN_HOME)
         found += page.items
         if (after := page.after) is None:
-            return found
+            return ParkedPage(tuple(found), None, page.notes)
 
 
 async def _find(app: App, id: str) -> ParkedMessage:
     try:
-        return await find_parked(app.runtime(), id)
+        return await perform(ShowParked(id), app, names=IN_HOME)
     except NotFound as error:
+        if letters_of(app.runtime(), id) is not None:
+            raise
         page = await app.parked(limit=LARGEST_PAGE)
         count = f"{len(page.items)}{'' if page.after is None else ' or more'}"
         there_are = f"there are {count}: see holdfast dlq ls" if page.items else "nothing is parked here"
@@ -232,10 +235,17 @@ def _named(ids: tuple[str, ...], actor: str | None) -> str:
     return " ".join(ids) or f"all of {actor or 'all actors'}"
 
 
-def _tell(session: Session, action: str, done: list[ParkedMessage], told: str) -> None:
-    messages = [{"id": each.id, "actor": each.actor, "key": each.key} for each in done]
-    lines = [f"{each.actor} {plain(each.key)}: {each.message.method} {told}" for each in done]
-    session.answer({"action": action, "messages": messages}, "\n".join(lines) or "no parked messages")
+def _tell(session: Session, action: str, done: ParkedPage) -> None:
+    messages = [{"id": each.id, "actor": each.actor, "key": each.key} for each in done.items]
+    lines = [f"{each.actor} {plain(each.key)}: {each.message.method} {_became(action, each)}" for each in done.items]
+    told = {"action": action, "messages": messages} | ({"notes": done.notes} if done.notes else {})
+    session.answer(told, "\n".join([*(lines or ["no parked messages"]), *map(plain, done.notes)]))
+
+
+def _became(action: str, parked: ParkedMessage) -> str:
+    if action == "discard":
+        return "dropped"
+    return "is in its queue again" if parked.id.endswith(":" + parked.message.id) else "is in the inbox again"
 
 
 dlq.add_command(ls)

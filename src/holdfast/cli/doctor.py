@@ -52,7 +52,7 @@ def doctor(session: Session, *, strict: bool) -> None:
 
     Every line is ok, warn or fail. The exit status is 1 if there is a fail or, with --strict, a warn. Executions that
     are blocked or parked are a warn. The command reads the whole file, or on AWS the whole table twice, which is
-    billed. On AWS it also asks the queues, the Scheduler, the bus and the bucket whether they answer. With --app it
+    billed. On AWS it also asks the queues, the bus and the bucket whether they answer. With --app it
     reports workflows that have no code any more.
     """
     app = session.any_app(prefer_code=True)

@@ -13,6 +13,7 @@ from holdfast.codec import faults
 from holdfast.codec.typed import codec_for
 from holdfast.commands.arguments import LEFT_OUT
 from holdfast.commands.context import Command, Context
+from holdfast.commands.letters import LETTERS, drop, find_letter, letters_of, send_back, with_letters
 from holdfast.commands.named import Named
 from holdfast.commands.right import Right
 from holdfast.errors import InvalidInput, UnknownName
@@ -59,7 +60,7 @@ class Publish(Command[Published], frozen=True, tag="publish"):
 
 
 class ListParked(Command[ParkedPage], frozen=True, tag="dlq-list"):
-    """List the parked messages, in the order they were sent, a page at a time."""
+    """List the parked messages, in the order they were sent, a page at a time; then the dead letters of queues."""
 
     actor: str | None = None
     beginning: str = ""
@@ -67,9 +68,11 @@ class ListParked(Command[ParkedPage], frozen=True, tag="dlq-list"):
     limit: int = LISTED
 
     async def perform(self, context: Context) -> ParkedPage:
-        return await list_parked(
-            context.app.runtime(), self.actor, beginning=self.beginning, after=self.after, limit=self.limit
-        )
+        runtime = context.app.runtime()
+        page = ParkedPage((), None)
+        if self.after != LETTERS:
+            page = await list_parked(runtime, self.actor, beginning=self.beginning, after=self.after, limit=self.limit)
+        return await with_letters(page, runtime, self.actor, beginning=self.beginning, limit=self.limit)
 
 
 class ShowParked(Command[ParkedMessage], frozen=True, tag="dlq-show"):
@@ -78,11 +81,15 @@ class ShowParked(Command[ParkedMessage], frozen=True, tag="dlq-show"):
     id: str
 
     async def perform(self, context: Context) -> ParkedMessage:
-        return await find_parked(context.app.runtime(), self.id)
+        runtime = context.app.runtime()
+        if (letters := letters_of(runtime, self.id)) is not None:
+            return await find_letter(letters, self.id)
+        return await find_parked(runtime, self.id)
 
 
 class Redrive(Command[ParkedMessage], frozen=True, tag="dlq-redrive"):
-    """Put a parked message back into the inbox of its actor, with other arguments if given.
+    """Put a parked message back into the inbox of its actor, or a dead letter back into its queue, with other arguments
+    if given.
 
     The arguments of a consumer's message are its event.
     """
@@ -94,7 +101,10 @@ class Redrive(Command[ParkedMessage], frozen=True, tag="dlq-redrive"):
         return self.id
 
     async def perform(self, context: Context) -> ParkedMessage:
-        parked = await find_parked(context.app.runtime(), self.id)
+        runtime = context.app.runtime()
+        if (letters := letters_of(runtime, self.id)) is not None:
+            return await send_back(letters, self.id, self.args)
+        parked = await find_parked(runtime, self.id)
         args = None if self.args is LEFT_OUT else _arguments(parked, self.args)
         await _handle(context, parked).unpark(parked.message.place, args=args)
         return parked
@@ -109,7 +119,10 @@ class DropParked(Command[ParkedMessage], frozen=True, tag="dlq-discard"):
         return self.id
 
     async def perform(self, context: Context) -> ParkedMessage:
-        parked = await find_parked(context.app.runtime(), self.id)
+        runtime = context.app.runtime()
+        if (letters := letters_of(runtime, self.id)) is not None:
+            return await drop(letters, self.id)
+        parked = await find_parked(runtime, self.id)
         await _handle(context, parked).discard(parked.message.place)
         return parked
 

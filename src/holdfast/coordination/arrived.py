@@ -1,7 +1,7 @@
 """What has arrived in an inbox or an outbox, without gaps: no entry is taken before an earlier one of its sender (G6).
 
 A page of some stores is no snapshot: each entry is read at its own moment. Such a page may show the second entry of a
-commit and not the first, or the later of two writes that both came while it was read (DynamoDB: "Query" beside a
+commit and not the first, or the later of two writes that both came while it was read (DynamoDB: "Query" next to a
 transaction is read-committed, item by item; developer guide, "Isolation levels of transactions").
 
 So nothing is taken that one reading shows. All that was committed before an entry of a first reading is seen by a

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.backends.aws.blobs import INLINE_BYTES
+from holdfast.backends.aws.doorbell import LEFT_TO_SWEEPS_MS
 from holdfast.backends.aws.meter import Meter
 from holdfast.backends.aws.units import index_units, item_units, stored_bytes, units_of_read
 from holdfast.clock import Clock
@@ -20,15 +21,11 @@ from holdfast.errors import Refused
 from holdfast.items import HEAD, Item, Put, Update, Write, place, updated
 from holdfast.ports import Blobs, Home, Page, Store
 
-SCHEDULED_FROM_MS: Final = 15 * 60 * 1000
-"""A wake-up later than this needs a schedule: the longest delay of a message ("Amazon SQS message quotas")."""
-
 TRANSACTION_TIMES: Final = 2
 """A transaction writes each item twice, and the entries of its indexes too, as DynamoDB Local reports it."""
 
-SWEEP_REQUESTS: Final = 4
-SWEEP_UNITS: Final = 0.5 * SWEEP_REQUESTS
-"""Of one read of all parts of the index that finds nothing."""
+SWEEP_UNITS: Final = 0.5
+"""Of one read of an index that holds little, which is one request."""
 
 
 _uncounted: Final[ContextVar[bool]] = ContextVar("holdfast_uncounted", default=False)
@@ -45,10 +42,12 @@ def uncounted() -> Generator[None]:
 
 
 class Wakes(Struct):
-    """How often functions would have been invoked and schedules created, and how often blobs were written and read."""
+    """How often an entity was taken up, and how many of its waits were so long that a sweep ends them; and how often
+    blobs were written and read.
+    """
 
     claims: int = 0
-    schedules: int = 0
+    swept: int = 0
     blob_writes: int = 0
     blob_reads: int = 0
 
@@ -90,9 +89,8 @@ class MeteringStore:
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
         """See ``Store.due``."""
         page = await self._store.due(before, after=after, limit=limit)
-        for _ in range(SWEEP_REQUESTS):
-            self.sweeps.sent("Query")
-        _use(self.sweeps, "Query", SWEEP_UNITS)
+        self.sweeps.sent("Scan")
+        _use(self.sweeps, "Scan", SWEEP_UNITS)
         return page
 
     async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
@@ -158,7 +156,7 @@ class MeteringStore:
             self.wakes.claims += 1
         was_due = None if before is None else before.due_at
         if after.due_at is not None and after.due_at != was_due:
-            self.wakes.schedules += after.due_at - self._clock.now_ms() > SCHEDULED_FROM_MS
+            self.wakes.swept += after.due_at - self._clock.now_ms() > LEFT_TO_SWEEPS_MS
 
     def _read(self, operation: str, items: Sequence[Item]) -> None:
         if not _uncounted.get():

@@ -15,13 +15,19 @@ REQUESTS_PER_WAKE: Final = 3
 """A message that wakes an entity is sent, received and deleted, alone in its batch."""
 
 
+SWEPT_TOGETHER: Final = 10
+"""A sweep sends this many wake-ups in one request, and they are received and deleted together."""
+
+
 class Used(Struct, frozen=True, kw_only=True):
-    """The total usage of ``runs`` repetitions of one piece of work. ``wakes``: how often an entity was woken."""
+    """The total usage of ``runs`` repetitions of one piece of work. ``wakes``: how often an entity was woken, ``swept``
+    of them by a sweep, at the end of a long wait.
+    """
 
     runs: int
     usage: Usage
     wakes: int = 0
-    schedules: int = 0
+    swept: int = 0
     blob_writes: int = 0
     blob_reads: int = 0
 
@@ -29,6 +35,8 @@ class Used(Struct, frozen=True, kw_only=True):
 def bill_of(what: str, used: Used, compute: Compute = NO_COMPUTE, prices: PriceList = US_EAST_1) -> Bill:
     """One of the repetitions. The queue and the functions are assumed: a trial has neither."""
     runs = used.runs
+    alone = REQUESTS_PER_WAKE * max(0, used.wakes - used.swept)
+    together = REQUESTS_PER_WAKE * used.swept / SWEPT_TOGETHER
     return Bill(
         what,
         (
@@ -36,8 +44,8 @@ def bill_of(what: str, used: Used, compute: Compute = NO_COMPUTE, prices: PriceL
             line("DynamoDB: read", used.usage.read_units / runs, prices.read_unit),
             line("S3: bodies written", used.blob_writes / runs, prices.object_write),
             line("S3: bodies read", used.blob_reads / runs, prices.object_read),
-            line("SQS: wakes", REQUESTS_PER_WAKE * used.wakes / runs, prices.queue_request, assumed=True),
-            line("Scheduler: waits over 15 minutes", used.schedules / runs, prices.schedule, assumed=True),
+            line("SQS: wakes", alone / runs, prices.queue_request, assumed=True),
+            line("SQS: ends of long waits", together / runs, prices.queue_request, assumed=True),
             *compute_lines(compute, prices),
         ),
     )

@@ -40,7 +40,6 @@ class PriceList(Struct, frozen=True, kw_only=True):
     object_gb_month: Price
     invocation: Price
     compute_gb_second: Price
-    schedule: Price
     event: Price
     durable_operation: Price
     durable_gb_written: Price
@@ -73,7 +72,6 @@ US_EAST_1: Final = PriceList(
     object_gb_month=_price("GB-months", "0.023", 1, _S3),
     invocation=_price("invocations", "0.20", MILLION, _LAMBDA),
     compute_gb_second=_price("GB-seconds", "0.0000166667", 1, _LAMBDA),
-    schedule=_price("schedules", "1.00", MILLION, _EVENTBRIDGE),
     event=_price("events", "1.00", MILLION, _EVENTBRIDGE),
     durable_operation=_price("operations", "8.00", MILLION, _LAMBDA),
     durable_gb_written=_price("GB", "0.25", 1, _LAMBDA),

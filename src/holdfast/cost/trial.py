@@ -61,7 +61,7 @@ def _used(store: MeteringStore, runs: int) -> Used:
         runs=runs,
         usage=Usage(total.requests, total.write_units, total.read_units),
         wakes=wakes.claims,
-        schedules=wakes.schedules,
+        swept=wakes.swept,
         blob_writes=wakes.blob_writes,
         blob_reads=wakes.blob_reads,
     )

@@ -121,7 +121,8 @@ async def list_parked(call: Call) -> Response:
     told = [_parked(call, each) for each in page.items]
     for each in told:
         del each["args"]
-    return json_response(200, {"messages": told, "cursor": cursors.sealed(page.after)})
+    notes = {"notes": list(page.notes)} if page.notes else {}
+    return json_response(200, {"messages": told, "cursor": cursors.sealed(page.after), **notes})
 
 
 async def show_parked(call: Call) -> Response:

@@ -1,4 +1,4 @@
-"""What runs at a time, or after an event: the bus, the Scheduler's group, the sweep, the clean-up."""
+"""What runs at a time, or after an event: the bus, the sweep, the clean-up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, Final
 from holdfast.backends.aws.names import CLEAN_UP_INPUT, SWEEP_INPUT, base
 from holdfast.infra.intrinsics import Resources, attribute, ref, resource
 from holdfast.infra.options import Fabric
-from holdfast.infra.permissions import scheduler_role
 
 SWEEP_EVERY: Final = "rate(1 minute)"
 """The shortest interval of EventBridge. A lost hint is repaired after this time."""
@@ -17,14 +16,10 @@ CLEAN_UP_EVERY: Final = "rate(1 hour)"
 """One of these calls begins a pass through the table each day, and others go on with it if there is much to read."""
 
 
-def bus_and_schedules(fabric: Fabric) -> Resources:
-    """The bus for the app's events, and the group of its schedules."""
-    name = base(fabric.prefix)
-    return {
-        "Bus": resource("AWS::Events::EventBus", {"Name": name, "KmsKeyIdentifier": fabric.key_arn}),
-        "Schedules": resource("AWS::Scheduler::ScheduleGroup", {"Name": name}),
-        **scheduler_role(fabric),
-    }
+def bus(fabric: Fabric) -> Resources:
+    """The bus for the app's events."""
+    properties = {"Name": base(fabric.prefix), "KmsKeyIdentifier": fabric.key_arn}
+    return {"Bus": resource("AWS::Events::EventBus", properties)}
 
 
 def event_rules(fabric: Fabric) -> Resources:

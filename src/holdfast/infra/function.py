@@ -48,8 +48,6 @@ def home_url(fabric: Fabric) -> Properties:
         fabric.bucket,
         "&bus=",
         base(fabric.prefix),
-        "&scheduler_role=",
-        attribute("SchedulerRole", "Arn"),
     )
 
 

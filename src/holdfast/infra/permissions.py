@@ -19,7 +19,7 @@ from holdfast.actors.record import PARTITION_PREFIX as ACTORS
 from holdfast.backends.aws.names import base
 from holdfast.coordination.idempotency.record import PARTITION_PREFIX as IDEMPOTENCY_KEYS
 from holdfast.infra.function_options import Function
-from holdfast.infra.intrinsics import Resources, arn, attribute, ref, resource
+from holdfast.infra.intrinsics import Resources, arn, resource
 from holdfast.infra.options import Fabric
 from holdfast.infra.queues import queue_arn, which
 from holdfast.infra.storage import bucket_arn, index_arn, indexes, stream_arn, table_arn
@@ -51,14 +51,10 @@ FOLLOW: Final = (
 """What Lambda requests in the function's name ("IAM policy to allow a Lambda function to access DynamoDB stream
 records", DynamoDB developer guide)."""
 
-SEND: Final = ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:SendMessage")
-"""The first finds the ARN by which a schedule calls the queue."""
-
+SEND: Final = ("sqs:GetQueueUrl", "sqs:SendMessage")
 RECEIVE: Final = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage")
+LOOK: Final = ("sqs:GetQueueAttributes", "sqs:GetQueueUrl")
 ANNOUNCE: Final = ("events:DescribeEventBus", "events:PutEvents")
-SCHEDULE: Final = ("scheduler:CreateSchedule",)
-"""A schedule is made once, and the Scheduler deletes it when it has fired."""
-
 SEAL: Final = ("kms:Decrypt", "kms:GenerateDataKey")
 """The actions on the key for sending to an encrypted queue, or writing into an encrypted bucket."""
 
@@ -100,7 +96,7 @@ def worker(fabric: Fabric) -> list[Statement]:
         *_table(fabric, (*READ, *WRITE, *CLEAN)),
         *([allow("Stream", FOLLOW, stream_arn(fabric))] if fabric.stream else []),
         allow("Queues", (*SEND, *RECEIVE), *queues),
-        *_schedules(fabric),
+        allow("DeadLetters", (*LOOK, *RECEIVE), *(queue_arn(fabric, name, dead=True) for name in which(fabric))),
         *_versions(fabric),
         allow("Events", ANNOUNCE, arn("events", f"event-bus/{base(fabric.prefix)}")),
         allow("Blobs", ("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), bucket_arn(fabric, "/*")),
@@ -115,7 +111,6 @@ def client(fabric: Fabric) -> list[Statement]:
     return [
         *_table(fabric, (*READ, *WRITE)),
         allow("Queues", SEND, *queues),
-        *_schedules(fabric),
         *_blobs(fabric),
         *_key(fabric, *SEAL_ROWS),
     ]
@@ -129,7 +124,6 @@ def caller(fabric: Fabric) -> list[Statement]:
         allow("Rows", ("dynamodb:GetItem", "dynamodb:Query", *WRITE), table_arn(fabric), condition=_keys(*own)),
         *_settings(fabric),
         allow("Queues", SEND, *queues),
-        *_schedules(fabric),
         *_blobs(fabric),
         *_key(fabric, *SEAL_ROWS),
     ]
@@ -150,8 +144,7 @@ def reader(fabric: Fabric) -> list[Statement]:
     queues = [queue_arn(fabric, name, dead=dead) for name in which(fabric) for dead in (False, True)]
     return [
         *_table(fabric, READ),
-        allow("Queues", ("sqs:GetQueueAttributes", "sqs:GetQueueUrl"), *queues),
-        allow("Schedules", ("scheduler:GetScheduleGroup",), arn("scheduler", f"schedule-group/{base(fabric.prefix)}")),
+        allow("Queues", LOOK, *queues),
         allow("Events", ("events:DescribeEventBus",), arn("events", f"event-bus/{base(fabric.prefix)}")),
         allow("Blobs", ("s3:GetObject",), bucket_arn(fabric, "/*")),
         allow("ListBlobs", ("s3:ListBucket",), bucket_arn(fabric)),
@@ -191,17 +184,6 @@ def inline(name: str, statements: list[Statement]) -> list[dict[str, Any]]:
     return [{"PolicyName": name, "PolicyDocument": {"Version": "2012-10-17", "Statement": statements}}]
 
 
-def scheduler_role(fabric: Fabric) -> Resources:
-    """The role by which the Scheduler sends wake-ups: nothing else, and for schedules of this home only."""
-    group = arn("scheduler", f"schedule-group/{base(fabric.prefix)}")
-    own = {"StringEquals": {"aws:SourceAccount": ref("AWS::AccountId"), "aws:SourceArn": group}}
-    statements = [
-        allow("Ring", ("sqs:SendMessage",), attribute("Doorbell", "Arn")),
-        *_key(fabric, *SEAL),
-    ]
-    return {"SchedulerRole": role("scheduler.amazonaws.com", condition=own, Policies=inline("ring", statements))}
-
-
 def _policy(description: str, statements: list[Statement]) -> dict[str, Any]:
     document = {"Version": "2012-10-17", "Statement": statements}
     return resource("AWS::IAM::ManagedPolicy", {"Description": description, "PolicyDocument": document})
@@ -209,7 +191,7 @@ def _policy(description: str, statements: list[Statement]) -> dict[str, Any]:
 
 def _table(fabric: Fabric, actions: tuple[str, ...]) -> list[Statement]:
     found = [index_arn(fabric, index) for index in indexes(fabric)]
-    return [allow("Table", actions, table_arn(fabric)), allow("Indexes", ("dynamodb:Query",), *found)]
+    return [allow("Table", actions, table_arn(fabric)), allow("Indexes", ("dynamodb:Query", "dynamodb:Scan"), *found)]
 
 
 def _keys(*patterns: str) -> dict[str, Any]:
@@ -236,16 +218,6 @@ def _blobs(fabric: Fabric) -> list[Statement]:
     return [
         allow("Blobs", ("s3:GetObject", "s3:PutObject"), bucket_arn(fabric, "/*")),
         allow("ListBlobs", ("s3:ListBucket",), bucket_arn(fabric)),
-    ]
-
-
-def _schedules(fabric: Fabric) -> list[Statement]:
-    """Schedules of this home's group, each with this home's role and no other."""
-    to_the_scheduler = {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
-    schedules = arn("scheduler", f"schedule/{base(fabric.prefix)}/*")
-    return [
-        allow("Schedules", SCHEDULE, schedules),
-        allow("RingLater", ("iam:PassRole",), attribute("SchedulerRole", "Arn"), condition=to_the_scheduler),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast.backends.aws.names import base
-from holdfast.infra.events import bus_and_schedules, event_rules
+from holdfast.infra.events import bus, event_rules
 from holdfast.infra.function import Resolve, function, home_url
 from holdfast.infra.function_options import Function
 from holdfast.infra.intrinsics import PARTITION, REGION, Resources, attribute, joined, ref
@@ -52,7 +52,7 @@ def resources(fabric: Fabric, resolve: Resolve = lambda value: value) -> Resourc
         **table(fabric),
         **bucket(fabric),
         **queues(fabric),
-        **bus_and_schedules(fabric),
+        **bus(fabric),
         **event_rules(fabric),
         **policies(fabric),
         **function(fabric, resolve),

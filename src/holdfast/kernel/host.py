@@ -42,9 +42,14 @@ class Limits(Struct, frozen=True, kw_only=True):
     ``stalled_seconds`` is when code that blocks the event loop is reported, ``slice_seconds`` how long the calls
     of one actor run before others get their turn. ``collect_after`` is how many new objects there are before Python
     looks for unreachable cycles in a process with a worker; with 0 it looks when the process has it look.
+
+    In a process that is called, such as a function of Lambda, leases last for ``called_lease_ms``, but not beyond the
+    end of the invocation; and of more than ``called_running`` entities, others are worked on by other processes.
     """
 
     lease_ms: int = 15_000
+    called_lease_ms: int = 60_000
+    called_running: int = 50
     linger_seconds: float = 0.2
     near_seconds: float = 3.0
     sweep_seconds: float = 5.0
@@ -83,6 +88,8 @@ class Host:
         self.telemetry = telemetry
         self.limits = limits
         self.draining = False
+        self.ends_at: int | None = None
+        """When this process is stopped, if that is known (milliseconds): at the end of an invocation."""
         self.watchers = Watchers()
         self.creations = Creations()
         self.crash_queue = CrashQueue()
@@ -106,10 +113,10 @@ class Host:
             return True
         elif self.draining or (model := self.model_of(partition)) is None:
             return False
-        elif len(self._turns) >= self.limits.running:
-            self._waiting[partition] = None
-        else:
+        elif len(self._turns) < self.limits.running:
             self.begin_turn(entity or self._admit(partition, model))
+        elif not self.wakeups.passed_on(partition):
+            self._waiting[partition] = None
         return True
 
     def open_entity(self, partition: str) -> Entity | None:

@@ -36,6 +36,12 @@ BLOCKED_RECHECK_MS: Final = 60_000
 # ── Becoming the owner ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def lease_until(now: int, host: Host) -> int:
+    """When a lease ends that is taken or extended now (milliseconds)."""
+    until = now + host.limits.lease_ms
+    return until if host.ends_at is None else max(until, min(now + host.limits.called_lease_ms, host.ends_at))
+
+
 async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], running: str) -> Claim:
     """Try to become the owner. What another process holds is looked at again when its lease ends."""
     now = host.clock.now_ms()
@@ -45,7 +51,7 @@ async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], runni
         entity.partition,
         owner=host.home.owner,
         now=now,
-        until=now + host.limits.lease_ms,
+        until=lease_until(now, host),
         claimable=claimable,
         running=running,
         alive=host.home.doorbell.alive,
@@ -128,7 +134,7 @@ async def confirm(entity: Entity, host: Host) -> Owned:
 
     So a slow process does not repeat what another one has finished meanwhile (G2). Nothing else rests on it (G9).
     """
-    until, epoch = host.clock.now_ms() + host.limits.lease_ms, ours(entity).epoch
+    until, epoch = lease_until(host.clock.now_ms(), host), ours(entity).epoch
     update = renewal(entity.partition, host.home.owner, epoch, until)
     still_ours = partial(is_leased, owner=host.home.owner, epoch=epoch)
     try:

@@ -13,7 +13,8 @@ from holdfast.kernel.backlog_count import BacklogCount, due_at, is_parked
 from holdfast.kernel.host import Host, holds
 from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
 from holdfast.kernel.renewal import renew
-from holdfast.ports import LATE_MS
+from holdfast.paging import Pages
+from holdfast.ports import LATE_MS, Page
 
 PURGE_BATCH: Final = 500
 
@@ -105,29 +106,25 @@ class Sweeper:
         before = now + horizon_ms
         until = max(before, now + BLOCKED_RECHECK_MS) if report else before
         backlog = BacklogCount(now)
-        after: str | None = None
         living: dict[str, bool] = {}
-        while True:
-            try:
-                page = await self._host.home.store.due(until, after=after)
-            except StoreUnusable as error:
-                self._host.telemetry.emit("store_unusable", error=str(error))
-                if not self.ruined.done():
-                    self.ruined.set_result(error)
-                return
-            except StoreError:
-                return  # the next beat tries again
-            for head in page.items:
-                model = self._host.model_of(head.partition)
-                backlog.note(head, model)
-                if due_at(head) > before or is_parked(head, model):
-                    continue
-                if model is not None and just_started and head.status == model.blocked:
-                    self._host.check(head.partition)
-                elif model is not None:
-                    self._consider(head, living)
-            if (after := page.cursor) is None:
-                break
+        try:
+            async for page in due_pages(self._host, until):
+                for head in page.items:
+                    model = self._host.model_of(head.partition)
+                    backlog.note(head, model)
+                    if due_at(head) > before or is_parked(head, model):
+                        continue
+                    if model is not None and just_started and head.status == model.blocked:
+                        self._host.check(head.partition)
+                    elif model is not None:
+                        self._consider(head, living)
+        except StoreUnusable as error:
+            self._host.telemetry.emit("store_unusable", error=str(error))
+            if not self.ruined.done():
+                self.ruined.set_result(error)
+            return
+        except StoreError:
+            return  # the next beat tries again
         if report:
             self._told_at_ms = now
             self._host.telemetry.emit(
@@ -145,7 +142,8 @@ class Sweeper:
             living[head.owner] = host.home.doorbell.alive(head.owner)
         if head.owner == host.home.owner or not living[head.owner]:
             host.check(head.partition)
-        else:
+        elif not host.home.writes_are_paid or (head.lease_until or 0) < host.clock.now_ms():
+            # Where writes are paid, a living owner is not disturbed: the next sweep sees whether the lease has lapsed.
             host.check_at(head.partition, (head.lease_until or 0) + 1)
 
     async def _purge(self) -> None:
@@ -161,6 +159,11 @@ class Sweeper:
                 await work()
             except Exception as error:  # noqa: BLE001 - without its beat a worker loses its leases: report and go on
                 self._host.telemetry.emit("beat_failed", error=repr(error))
+
+
+def due_pages(host: Host, until: int) -> Pages[Page]:
+    """The heads that are due by then (milliseconds), page by page. Raises like ``Store.due``."""
+    return Pages(lambda after: host.home.store.due(until, after=after))
 
 
 def _in_memory(host: Host, partition: str) -> bool:

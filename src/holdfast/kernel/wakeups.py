@@ -31,6 +31,10 @@ class Wakeups(Protocol):
         """A turn of it could not be finished, and may be tried again then."""
         ...
 
+    def passed_on(self, partition: str) -> bool:
+        """Whether another process was called for an entity because there is no room for it here."""
+        ...
+
     @property
     def waiting(self) -> bool:
         """Whether something is to be checked here in a moment."""
@@ -65,6 +69,9 @@ class LocalAlarms:
     def failed(self, host: Checks, partition: str, again_at: int, /) -> None:
         self.check_at(host, partition, again_at)
 
+    def passed_on(self, partition: str) -> bool:  # noqa: ARG002 - the signature of Wakeups
+        return False
+
     @property
     def waiting(self) -> bool:
         return False  # there is no moment from which on it would be worth waiting for
@@ -96,6 +103,12 @@ class Invocations:
     @property
     def waiting(self) -> bool:
         return bool(self._now)
+
+    def passed_on(self, partition: str) -> bool:
+        if self._invoker is None:
+            return False
+        self.wake(partition, 0)
+        return True
 
     def check_at(self, host: Checks, partition: str, due_at: int) -> None:
         if due_at > host.clock.now_ms():

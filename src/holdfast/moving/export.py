@@ -14,6 +14,7 @@ from holdfast.coordination.salt import kept_salt
 from holdfast.coordination.sealing import Envelope
 from holdfast.errors import InvalidState, StoreUnusable
 from holdfast.items import HEAD, Item
+from holdfast.keys import IMPORT_PARTITION
 from holdfast.moving.inventory import (
     StockTaker,
     check_nobody_is_there,
@@ -25,7 +26,7 @@ from holdfast.moving.inventory import (
 from holdfast.moving.progress import Progress, Tell, untold
 from holdfast.moving.records import FORMAT, PIECE_BYTES, BlobPiece, Header, ItemRecord, Moved
 from holdfast.moving.writing import RecordWriter
-from holdfast.ports import IMPORT_PARTITION, Blobs, Home
+from holdfast.ports import Blobs, Home
 from holdfast.references import SEAL_MARKS, Reference, kept_in, reference_in
 
 ITEMS_PER_BREATH: Final = 500

@@ -13,6 +13,7 @@ from holdfast.coordination.offload import GRACE_MS
 from holdfast.coordination.sealing import Envelope
 from holdfast.errors import ConfigurationError, InvalidState, Refused
 from holdfast.items import ABSENT, ALWAYS, HEAD, Delete, Item, Put
+from holdfast.keys import IMPORT_PARTITION
 from holdfast.moving.inventory import (
     Stock,
     StockTaker,
@@ -25,7 +26,7 @@ from holdfast.moving.progress import Progress, Tell, untold
 from holdfast.moving.reading import Filed
 from holdfast.moving.records import BlobPiece, End, ItemRecord, Moved
 from holdfast.persist import write_for_caller, write_until_known
-from holdfast.ports import IMPORT_PARTITION, Home
+from holdfast.ports import Home
 
 IMPORTING: Final = "IMPORTING"
 

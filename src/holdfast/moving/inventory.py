@@ -14,10 +14,11 @@ from msgspec import Struct
 
 from holdfast.errors import ConfigurationError, InvalidState
 from holdfast.items import Item
+from holdfast.keys import IMPORT_PARTITION
 from holdfast.moving.progress import Progress
 from holdfast.moving.records import Counts
 from holdfast.paging import Pages
-from holdfast.ports import IMPORT_PARTITION, SALT_PARTITION, Home, Inventory, Page
+from holdfast.ports import SALT_PARTITION, Home, Inventory, Page
 
 NAMED: Final = 5
 """How many obstacles an error names."""

@@ -53,7 +53,7 @@ class JournaledEntity(Entity):
 
     def own(self, head: Item, *, created: bool = False, taken_over: bool = False, died: bool = False) -> None:
         """See ``Entity``."""
-        if self.work is not None and not self.work.program.continues(head):
+        if self.work is not None and self.work.program.start != self.programs.start_of(head):
             self.unload()
         super().own(head, created=created, taken_over=taken_over, died=died)
         self.paused = False

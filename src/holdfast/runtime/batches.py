@@ -92,7 +92,7 @@ async def _handle_messages(
     await quiet(host)
     for message, command in began.items():
         if isinstance(command, IncomingEvent) or (
-            command is not None and place_of(command, message.id) not in calls.failures
+            command is not None and place_of(command, message.own_id) not in calls.failures
         ):
             batch.done(message.id)
 
@@ -108,7 +108,7 @@ async def _begin(message: Message, app: Publishes, host: Host, calls: Invocation
             case Sweep() | CleanUp():
                 pass
             case _:
-                await begin(command, message.id, app)
+                await begin(command, message.own_id, app)
     except Exception as error:  # noqa: BLE001 - the error concerns this message only
         report(message.id, error)
         return None

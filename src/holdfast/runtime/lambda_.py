@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.errors import StoreUnavailable, WaitTimeout
+from holdfast.kernel.dispatch import Dispatcher
 from holdfast.kernel.host import quiet
 from holdfast.kernel.wakeups import Invocations
 from holdfast.messaging.declarations import Publishes, arm_schedules, take_from_bus
@@ -109,6 +110,8 @@ class LambdaWorker:
         self.calls = calls
         self.lines = lines
         self.close = close
+        invoker = worker.host.home.invoker
+        self.dispatcher = None if invoker is None else Dispatcher(worker.host, invoker)
         self.armed = False
 
 
@@ -147,6 +150,7 @@ class LambdaHandler:
         self._front = front
         self._worker: LambdaWorker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._seconds_left = LONGEST_SECONDS
 
     def __call__(self, event: Any, context: Context | None = None) -> Any:
         """Handle one event and return its answer. Raises ``InvalidInput`` for an event of an unknown shape."""
@@ -165,19 +169,21 @@ class LambdaHandler:
         """Handle one event on the running loop, which must be the same one every time. See ``__call__``."""
         left = LONGEST_SECONDS if context is None else context.get_remaining_time_in_millis() / 1000
         margin = min(MARGIN_SECONDS, left / SMALLEST_SHARE)
+        self._seconds_left = left
         deadline = asyncio.get_running_loop().time() + left - margin
         if self._front is not None and (taken := self._front.take(event)) is not None:
-            return await self._within(deadline, margin, partial(self._answer, taken), None, taken.stop_waiting)
+            return await self._within(deadline, margin, partial(self._answer, taken), _too_late, taken.stop_waiting)
         work = recognised(event)
         match work:
             case Direct(command):
                 own_id = ids.new_id() if context is None else context.aws_request_id
-                return await self._within(deadline, margin, partial(self._perform, command, own_id, deadline), None)
+                late = _nothing if isinstance(command, Sweep) else _too_late
+                return await self._within(deadline, margin, partial(self._perform, command, own_id, deadline), late)
             case FromBus(incoming):
-                return await self._within(deadline, margin, partial(self._take_from_bus, incoming), None)
+                return await self._within(deadline, margin, partial(self._take_from_bus, incoming), _too_late)
             case batch:
                 todo = batch_of(batch)
-                return await self._within(deadline, margin, partial(self._handle, todo, batch), todo)
+                return await self._within(deadline, margin, partial(self._handle, todo, batch), todo.answer)
 
     async def aclose(self) -> None:
         """Close the app, but not the loop."""
@@ -190,13 +196,10 @@ class LambdaHandler:
         deadline: float,
         margin: float,
         doing: Doing,
-        batch: Batch | None,
+        late: Callable[[], Any],
         stop_waiting: Callable[[], None] | None = None,
     ) -> Any:
-        """Do something and wait until all is idle. When time is up, stop the work in order and answer what is left.
-
-        Raises ``WaitTimeout`` then, unless a batch can report what is left.
-        """
+        """Do something and wait until all is idle. When time is up, stop the work in order and answer ``late()``."""
         loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(self._opened_for(doing))
         await asyncio.wait((task,), timeout=deadline - loop.time())
@@ -219,14 +222,13 @@ class LambdaHandler:
             self._worker.lines.flush()
         if task.done() and not task.cancelled():
             return task.result()
-        if batch is not None:
-            return batch.answer()
-        raise WaitTimeout("the time of this invocation is up; what it began continues in another one")
+        return late()
 
     async def _opened_for(self, doing: Doing) -> Any:
         if self._worker is None:
             self._worker = await worker_of(self._app)
-        self._worker.host.draining = False
+        host = self._worker.host
+        host.draining, host.ends_at = False, host.clock.now_ms() + int(self._seconds_left * 1000)
         self._worker.calls.failures.clear()
         return await doing()
 
@@ -249,7 +251,10 @@ class LambdaHandler:
         if not worker.armed:
             await arm_schedules(self._app)
             worker.armed = True
-        await worker.worker.sweeper.sweep(0, report=True)
+        if worker.dispatcher is None:
+            await worker.worker.sweeper.sweep(0, report=True)
+        else:
+            await worker.dispatcher.sweep()
         await quiet(worker.host)
 
     async def _answer(self, taken: Taken) -> Any:
@@ -278,6 +283,14 @@ class LambdaHandler:
         return todo.answer()
 
 
+def _too_late() -> None:
+    raise WaitTimeout("the time of this invocation is up; what it began continues in another one")
+
+
+def _nothing() -> None:
+    """A sweep that was not finished is no failure, which Lambda would repeat: the next one goes on."""
+
+
 async def _wake(wake_up: WakeUp, worker: LambdaWorker) -> None:
     take_wake_up(wake_up, worker.host, worker.calls)
     await quiet(worker.host)
@@ -298,8 +311,11 @@ def published_version(environment: Mapping[str, str]) -> str:
 
 
 def limits_of(limits: Limits) -> Limits:
-    """The limits of a process that is billed by the millisecond: an entity that waits releases its lease at once."""
-    return replace(limits, linger_seconds=0.0, near_seconds=0.0)
+    """The limits of a process that is billed by the millisecond: an entity that waits releases its lease at once, and
+    what is too much for one process is left to others.
+    """
+    running = min(limits.running, limits.called_running)
+    return replace(limits, linger_seconds=0.0, near_seconds=0.0, running=running)
 
 
 async def _clean(worker: LambdaWorker, deadline: float) -> None:

@@ -17,6 +17,7 @@ from holdfast.commands.arguments import NO_ARGUMENTS
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import ConfigurationError, InvalidInput
 from holdfast.items import HEAD
+from holdfast.letters import ORIGINAL_ID
 from holdfast.messaging.arrivals import IncomingEvent
 from holdfast.messaging.outbox import ENTRY_PREFIX
 from holdfast.runtime.lambda_table import Order, Sweep, order_of
@@ -29,10 +30,18 @@ DETAIL_TYPE_KEY: Final = "detail-type"
 
 
 class Message(Struct, frozen=True):
-    """A message of a standard queue. Its body is decoded when it is handled."""
+    """A message of a standard queue. Its body is decoded when it is handled. ``original_id`` is that of the dead letter
+    whose copy it is.
+    """
 
     id: str
     body: str
+    original_id: str = ""
+
+    @property
+    def own_id(self) -> str:
+        """The id by which a repeat is recognised."""
+        return self.original_id or self.id
 
 
 class Messages(Struct, frozen=True):
@@ -184,10 +193,19 @@ def _batch(records: list[dict[str, Any]]) -> Work:
         arns = {str(record.get("eventSourceARN", "")) for record in records}
         if any(arn.endswith(".fifo") for arn in arns):
             return Ordered(tuple(_ordered(record) for record in records))
-        return Messages(tuple(Message(str(record["messageId"]), str(record.get("body", ""))) for record in records))
+        return Messages(tuple(_message(record) for record in records))
     if sources == {"aws:dynamodb"}:
         return Changes(tuple((str(each["dynamodb"]["SequenceNumber"]), _changed(each)) for each in records))
     raise InvalidInput(f"this function knows no records from {', '.join(sorted(sources))}")
+
+
+def _message(record: dict[str, Any]) -> Message:
+    return Message(str(record["messageId"]), str(record.get("body", "")), _original_id(record))
+
+
+def _original_id(record: dict[str, Any]) -> str:
+    """The id of the dead letter that a message is the copy of."""
+    return str(record.get("messageAttributes", {}).get(ORIGINAL_ID, {}).get("stringValue") or "")
 
 
 def _ordered(record: dict[str, Any]) -> OrderedMessage:
@@ -200,7 +218,7 @@ def _ordered(record: dict[str, Any]) -> OrderedMessage:
         group=str(group),
         body=str(record.get("body", "")),
         queue=str(record.get("eventSourceARN", "")),
-        deduplication_id=str(attributes.get("MessageDeduplicationId", "")),
+        deduplication_id=_original_id(record) or str(attributes.get("MessageDeduplicationId", "")),
         sequence=_digits(attributes.get("SequenceNumber")),
         sent_at=int(_digits(attributes.get("SentTimestamp")) or 0),
         receives=int(_digits(attributes.get("ApproximateReceiveCount")) or 1),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -188,6 +188,12 @@ class FaultyCalls:
                 send(partition, due_at, left_seconds + seconds)
             case None:
                 send(partition, due_at, left_seconds)
+
+    async def call(self, wake_ups: Sequence[WakeUp]) -> Sequence[WakeUp]:
+        """See ``Invoker.call``."""
+        for each in wake_ups:
+            self.wake_at(each.partition, each.due_at)
+        return ()
 
     async def sent(self) -> None:
         """See ``Invoker.sent``: they have left, each when it was sent."""

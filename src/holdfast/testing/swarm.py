@@ -194,6 +194,7 @@ class _Swarm:
         self._chosen = fitting[: random.randint(min(2, len(fitting)), MOST_SCENARIOS)]
         limits = Limits(
             lease_ms=int(LEASE_SECONDS * 1000),
+            called_lease_ms=int(LEASE_SECONDS * 1000),
             sweep_seconds=LEASE_SECONDS / 2,
             linger_seconds=random.choice((0.0, 0.2)),
             resident=random.choice((0, 20_000)),

@@ -1,4 +1,8 @@
-"""The end of a callback's time: from then on it takes no answer, and one that was accepted before comes first (G1)."""
+"""The end of a callback's time: from then on it takes no answer, and one that was accepted before comes first (G1).
+
+That is decided when the timer is due, before the body learns of it. A body that begins to wait again when the time is
+over already has no timer, as its journal may have been written: then the callback is closed whatever has come.
+"""
 
 from __future__ import annotations
 

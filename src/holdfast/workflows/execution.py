@@ -52,7 +52,7 @@ from holdfast.workflows.record import (
     encode_record,
 )
 from holdfast.workflows.replay import activation_of
-from holdfast.workflows.runs import count_of, decode_start
+from holdfast.workflows.runs import count_of
 from holdfast.workflows.telling import Telling
 from holdfast.workflows.waiting import waits_of
 from holdfast.workflows.waits import Waits
@@ -110,11 +110,12 @@ class Execution:
         "is_saved",
         "recorded",
         "run",
+        "start",
     )
 
     def __init__(self, head: Item, workflow: DeclaredWorkflow, live: Live, earlier: Waits | None = None) -> None:
         record = live.record
-        self.run = record.run
+        self.run, self.start = record.run, record.nonce
         self._partition = head.partition
         self._is_untouched = head.epoch <= FIRST_EPOCH
         self._head_notes: tuple[Note, ...] = ()
@@ -240,9 +241,6 @@ class Execution:
         self._seen = self._seen or {}
         self._seen[id] = None
         return True
-
-    def continues(self, head: Item) -> bool:
-        return decode_start(head.body).nonce == self._record.nonce
 
     def read(self, message: Item) -> Arrival | None:
         now = self._live.now_ms()

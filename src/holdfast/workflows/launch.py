@@ -23,6 +23,7 @@ from holdfast.errors import (
 )
 from holdfast.failure import describe
 from holdfast.items import ABSENT, AllOf, Condition, EpochIs, Expired, Item, Put, RevisionIs, StatusIn
+from holdfast.kernel.ownership import lease_until
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.kernel.wake import wake, wake_at
 from holdfast.persist import write_for_caller
@@ -198,7 +199,7 @@ def _new_head(
         partition=partition,
         status=RUNNING,
         owner=home.owner,
-        lease_until=now + host.limits.lease_ms,
+        lease_until=lease_until(now, host),
         due_at=now,  # so that it is found if we die
         epoch=epoch + 1,
         body=body,

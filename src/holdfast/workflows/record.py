@@ -14,11 +14,10 @@ from holdfast.coordination.inbox import MARKED, USED
 from holdfast.errors import InvalidInput
 from holdfast.failure import ErrorRecord
 from holdfast.items import ABSENT, HEAD, Item, Put, StatusIn, Update
-from holdfast.ports import EXECUTIONS
 from holdfast.replay.entries import Entry, Note, Received
 from holdfast.workflows.waits import Waits
 
-PARTITION_PREFIX: Final = EXECUTIONS
+PARTITION_PREFIX: Final = keys.EXECUTIONS
 READY: Final = "READY"
 RUNNING: Final = "RUNNING"
 SUSPENDED: Final = "SUSPENDED"

@@ -1,4 +1,4 @@
-"""AWS in virtual time: queues, the Scheduler and Lambda environments, as far as their guides say how they behave.
+"""AWS in virtual time: queues and Lambda environments, as far as their guides say how they behave.
 
 Messages are delivered at least once, in batches, to environments that serve one invocation at a time. Everything that
 would be paid for is counted.
@@ -11,7 +11,6 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from random import Random
 from typing import Any, Self
 
@@ -25,8 +24,7 @@ from holdfast.ports import EventBus, Home
 from holdfast.runtime.lambda_ import LambdaHandler
 from holdfast.testing.virtual_time import VirtualClock
 
-URL = "aws://test?region=eu-west-1&scheduler_role=arn:aws:iam::000000000000:role/ring"
-ARN = "arn:aws:sqs:eu-west-1:000000000000:test-holdfast-doorbell"
+URL = "aws://test?region=eu-west-1"
 TIMEOUT_SECONDS = 60
 VISIBILITY_SECONDS = 6 * TIMEOUT_SECONDS
 SWEEP_SECONDS = 60
@@ -68,8 +66,6 @@ class Sqs:
         match operation:
             case "GetQueueUrl":
                 return {"QueueUrl": f"queue:{parameters['QueueName']}"}
-            case "GetQueueAttributes":
-                return {"Attributes": {"QueueArn": ARN}}
         assert operation == "SendMessageBatch" and parameters["QueueUrl"] == "queue:test-holdfast-doorbell"
         entries = parameters["Entries"]
         assert 1 <= len(entries) <= 10 and len({each["Id"] for each in entries}) == len(entries)
@@ -80,29 +76,6 @@ class Sqs:
             self.delays.append(each["DelaySeconds"])
             self.cloud.put(each["MessageBody"], each["DelaySeconds"])
         return {"Successful": [{"Id": each["Id"]} for each in entries[len(failed) :]], "Failed": failed}
-
-    def close(self) -> None:
-        pass
-
-
-class Scheduler:
-    def __init__(self, cloud: Cloud) -> None:
-        self.cloud = cloud
-        self.schedules: dict[str, dict[str, Any]] = {}
-
-    async def send(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        assert operation == "CreateSchedule"
-        assert parameters["GroupName"] == "test-holdfast"
-        assert (parameters["FlexibleTimeWindow"], parameters["ActionAfterCompletion"]) == ({"Mode": "OFF"}, "DELETE")
-        assert parameters["Target"]["Arn"] == ARN
-        if parameters["Name"] in self.schedules:
-            raise Refusal("ConflictException", 409)
-        self.schedules[parameters["Name"]] = parameters
-        text = parameters["ScheduleExpression"].removeprefix("at(").removesuffix(")")
-        at_ms = int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
-        delay = (at_ms - self.cloud.clock.now_ms()) / 1000 + self.cloud.late_seconds
-        asyncio.get_running_loop().call_later(delay, self.cloud.put, parameters["Target"]["Input"], 0)
-        return {}
 
     def close(self) -> None:
         pass
@@ -129,8 +102,6 @@ class Cloud:
     def __init__(self, open_store: Callable[[str], Awaitable[Home]], build: Callable[[hf.App], Any] | None) -> None:
         self.clock = VirtualClock()
         self.sqs = Sqs(self)
-        self.scheduler = Scheduler(self)
-        self.late_seconds = 50.0
         self.told: Counter[str] = Counter()
         self.dead: list[str] = []
         self.invocations: Counter[str] = Counter()
@@ -139,7 +110,6 @@ class Cloud:
         self.is_down = False
         self.bus: EventBus | None = None
         self.way_to_queue: Connection | None = None
-        self.way_to_scheduler: Connection | None = None
         self.disorder: Random | None = None
         """Draws which messages come late, so that others overtake them, and which come again."""
         self.mishaps: Counter[str] = Counter()
@@ -158,7 +128,7 @@ class Cloud:
         async def open_home() -> Home:
             owner = f"env-{next(self._numbers)}"
             home = await self._open_store(owner)
-            ringer = parse_address(URL).bells(self.way_to_queue or self.sqs, self.way_to_scheduler or self.scheduler)
+            ringer = parse_address(URL).bells(self.way_to_queue or self.sqs)
             doorbell = SqsDoorbell(Bells(), owner, ringer, self.clock, self._tell)
             return replace(
                 home, store=Outage(home.store, self), doorbell=doorbell, invoker=doorbell, bus=self.bus or home.bus

@@ -15,7 +15,7 @@ from pathlib import Path
 import holdfast as hf
 
 FOLDER = Path(sys.argv[1])
-app = hf.App("shop", limits=hf.Limits(lease_ms=1_500))
+app = hf.App("shop", limits=hf.Limits(lease_ms=1_500, called_lease_ms=1_500))
 
 
 def note(line: str) -> None:

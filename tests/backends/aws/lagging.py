@@ -30,7 +30,7 @@ class LaggingConnection(InlineConnection):
         self._lagging = database
 
     async def send(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        if operation == "Query" and "IndexName" in parameters:
+        if "IndexName" in parameters:
             return self._lagging.look(parameters)
         try:
             return await super().send(operation, parameters)
@@ -66,6 +66,13 @@ class LaggingDatabase(DynamoDatabase):
         shown = [*old, *now] if twice else old
         wires = {_place(wire): wire for wire in shown}
 
+        if "ExpressionAttributeValues" not in parameters:
+            self._count(shown, now)
+            items = list(wires.values())[: parameters["Limit"]]
+            return {"Items": items, "Count": len(items)} | (
+                {"LastEvaluatedKey": items[-1]} if len(wires) > len(items) else {}
+            )
+
         values = parameters["ExpressionAttributeValues"]
         first, last = int(values[":first"]["N"]), int(values[":last"]["N"])
 
@@ -82,6 +89,13 @@ class LaggingDatabase(DynamoDatabase):
         items = [wires[values[":q"]["S"], *place] for place in found[: parameters["Limit"]]]
         answer: dict[str, Any] = {"Items": items, "Count": len(items)}
         return answer | ({"LastEvaluatedKey": items[-1]} if len(found) > len(items) else {})
+
+    def _count(self, shown: View, now: View) -> None:
+        """What is missing, what is gone, and what is named twice in an answer with all of the index."""
+        found, true = set(map(_place, shown)), set(map(_place, now))
+        self._seen_how["missed"] += len(true - found)
+        self._seen_how["gone"] += len(found - true)
+        self._seen_how["twice"] += len(found) - len({partition for _, _, partition in found})
 
 
 def _place(wire: dict[str, Any]) -> tuple[str, int, str]:

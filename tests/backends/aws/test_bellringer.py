@@ -10,18 +10,18 @@ import pytest
 from tests.backends.aws.cloud import URL, Cloud, Refusal
 
 from holdfast.backends.aws import Bells, SqsDoorbell, parse_address
+from holdfast.backends.aws.doorbell import LEFT_TO_SWEEPS_MS
+from holdfast.ports import WakeUp
 from holdfast.testing.virtual_time import run_virtual
 
-QUARTER_MS = 15 * 60_000
 
-
-def ringing(story: Callable[[Cloud, SqsDoorbell], Any], url: str = URL) -> None:
+def ringing(story: Callable[[Cloud, SqsDoorbell], Any]) -> None:
     async def nothing(_owner: str) -> Any:
         raise AssertionError("no store is needed")
 
     async def main() -> None:
         async with Cloud(nothing, None) as cloud:
-            ringer = parse_address(url).bells(cloud.sqs, cloud.scheduler)
+            ringer = parse_address(URL).bells(cloud.sqs)
             bell = SqsDoorbell(Bells(), "env", ringer, cloud.clock, cloud._tell)
             await story(cloud, bell)
             await bell.close()
@@ -45,47 +45,33 @@ def test_the_rings_of_a_tick_are_one_request_for_ten_and_each_is_sent_once() -> 
 
 
 @pytest.mark.parametrize(
-    ("left_ms", "delay", "scheduled"),
-    [
-        (-5, 0, None),
-        (0, 0, None),
-        (1, 1, None),
-        (1000, 1, None),
-        (1001, 2, None),
-        (QUARTER_MS, 900, None),
-        (QUARTER_MS + 1, None, "at(2026-01-01T00:13:00)"),
-        (3_600_000 + 999, None, "at(2026-01-01T00:58:00)"),
-    ],
+    ("left_ms", "delay"),
+    [(-5, 0), (0, 0), (1, 1), (1000, 1), (1001, 2), (LEFT_TO_SWEEPS_MS, 90), (LEFT_TO_SWEEPS_MS + 1, None)],
 )
-def test_a_ring_at_a_time_is_never_early(left_ms: int, delay: int | None, scheduled: str | None) -> None:
+def test_a_ring_at_a_time_is_never_early_and_a_distant_one_is_left_to_sweeps(left_ms: int, delay: int | None) -> None:
     async def story(cloud: Cloud, bell: SqsDoorbell) -> None:
         bell.wake_at("wf#job#1", cloud.clock.now_ms() + left_ms)
         await bell.sent()
         assert cloud.sqs.delays == ([] if delay is None else [delay])
-        expressions = [each["ScheduleExpression"] for each in cloud.scheduler.schedules.values()]
-        assert expressions == ([] if scheduled is None else [scheduled])
 
     ringing(story)
 
 
-def test_a_schedule_that_is_set_already_is_no_failure() -> None:
+def test_calls_of_a_sweep_are_sent_ten_to_a_request_and_those_that_were_lost_are_named() -> None:
     async def story(cloud: Cloud, bell: SqsDoorbell) -> None:
-        due_at = cloud.clock.now_ms() + 3_600_000
-        for _ in range(2):
-            bell.wake_at("wf#job#1", due_at)
-            await bell.sent()
-        assert (len(cloud.scheduler.schedules), cloud.told) == (1, {})
+        now = cloud.clock.now_ms()
+        wake_ups = [WakeUp(f"wf#job#{n:02}", now + 1000 * n) for n in range(25)]
+        assert await bell.call(wake_ups) == []
+        assert cloud.sqs.requests == {"GetQueueUrl": 1, "SendMessageBatch": 3}
+        assert sorted(cloud.sqs.delays) == list(range(25))
+        cloud.sqs.broken = ["InternalError"] * 3
+        assert await bell.call(wake_ups[:2]) == wake_ups[:1]
+        cloud.sqs.broken = [Refusal("AWS.SimpleQueueService.NonExistentQueue")]
+        assert await bell.call(wake_ups[:12]) == wake_ups[:10]
+        assert await bell.call(wake_ups[:2]) == wake_ups[:2], "for a while no other is sent"
+        assert cloud.told == {"ring_failed": 11}
 
     ringing(story)
-
-
-def test_without_a_role_what_is_far_away_is_left_to_the_sweep() -> None:
-    async def story(cloud: Cloud, bell: SqsDoorbell) -> None:
-        bell.wake_at("wf#job#1", cloud.clock.now_ms() + 3_600_000)
-        await bell.sent()
-        assert (cloud.scheduler.schedules, cloud.sqs.requests, cloud.told) == ({}, {}, {})
-
-    ringing(story, "aws://test?region=eu-west-1")
 
 
 @pytest.mark.parametrize(

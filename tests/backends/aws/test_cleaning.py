@@ -20,7 +20,8 @@ from holdfast.backends.aws.connection import ThreadedConnection
 from holdfast.coordination.offload import OffloadingStore
 from holdfast.errors import StoreUnavailable
 from holdfast.items import ABSENT, HEAD, Delete, Expired, Item, Put
-from holdfast.ports import IMPORT_PARTITION, LATE_MS
+from holdfast.keys import IMPORT_PARTITION
+from holdfast.ports import LATE_MS
 
 OpenStore = Callable[..., Awaitable[DynamoStore]]
 HOUR_MS = 3600 * 1000

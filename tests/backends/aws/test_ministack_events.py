@@ -1,7 +1,4 @@
-"""The Scheduler and EventBridge on ministack: a ring far away, and two homes that talk over a bus.
-
-Its schedules and rules fire on a tick of its own, some seconds late: nothing here says when, only "not before".
-"""
+"""EventBridge on ministack: two homes that talk over a bus."""
 
 from __future__ import annotations
 
@@ -9,30 +6,22 @@ import asyncio
 import itertools
 import json
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from tests.backends.aws.cloud import event_of
 from tests.infra.ministack import wait_until
 
 import holdfast as hf
-from holdfast.backends.aws import Bells, SqsDoorbell, parse_address
+from holdfast.backends.aws import parse_address
 from holdfast.backends.aws.connection import new_client
-from holdfast.backends.memory import MemoryData, open_memory_home
-from holdfast.clock import SystemClock
-from holdfast.ports import Home, WakeUp
 from holdfast.testing import with_bus
 
 pytestmark = [pytest.mark.aws, pytest.mark.process, pytest.mark.slow]
 
 NUMBERS = itertools.count()
-ROLE = "arn:aws:iam::000000000000:role/ring"
-QUARTER_MS = 15 * 60_000
-LAST_LEG_MS = 2 * 60_000
 
 
 class Account:
@@ -41,20 +30,13 @@ class Account:
     def __init__(self, endpoint: str) -> None:
         self.prefix = f"events-{os.getpid()}-{next(NUMBERS)}"
         self.url = f"aws://{self.prefix}?region=eu-west-1&endpoint={endpoint}"
-        self.sqs, self.scheduler, self.events = (
-            new_client("eu-west-1", endpoint, service) for service in ("sqs", "scheduler", "events")
-        )
+        self.sqs, self.events = (new_client("eu-west-1", endpoint, service) for service in ("sqs", "events"))
         self.queue = self.sqs.create_queue(QueueName=f"{self.prefix}-holdfast-doorbell")["QueueUrl"]
         self.arn = self.attributes("QueueArn")["QueueArn"]
-        self.scheduler.create_schedule_group(Name=f"{self.prefix}-holdfast")
 
     def attributes(self, *names: str) -> dict[str, str]:
         answer: dict[str, Any] = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=list(names))
         return answer["Attributes"]
-
-    def schedules(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.scheduler.list_schedules(GroupName=f"{self.prefix}-holdfast")["Schedules"]
-        return found
 
     def receive(self, count: int) -> list[dict[str, Any]]:
         """So many messages, which are deleted."""
@@ -71,7 +53,7 @@ class Account:
         return found
 
     def close(self) -> None:
-        for client in (self.sqs, self.scheduler, self.events):
+        for client in (self.sqs, self.events):
             client.close()
 
 
@@ -80,38 +62,6 @@ def account(s3: str) -> Iterator[Account]:
     made = Account(s3)
     yield made
     made.close()
-
-
-def test_a_far_ring_is_a_schedule_that_fires_and_its_last_leg_is_a_delay(account: Account) -> None:
-    fires_at = (int(time.time()) + 2) * 1000
-    ring = WakeUp("wf#checkout#order-17", fires_at + LAST_LEG_MS)
-
-    async def set_twice() -> None:
-        bells = parse_address(f"{account.url}&scheduler_role={ROLE}").bells(None, None)
-        for _ in range(2):  # whoever rings it again, does no harm
-            assert await bells.send([ring], ring.due_at - QUARTER_MS - 1) == []
-        bells.close()
-
-    asyncio.run(set_twice())
-    assert len(account.schedules()) == 1
-    (message,) = account.receive(1)
-    assert time.time() * 1000 >= fires_at
-    wait_until(lambda: not account.schedules())  # and it is gone then
-
-    data = MemoryData()
-
-    async def open_home() -> Home:
-        home = open_memory_home(data=data)
-        ringer = parse_address(account.url).bells(None, None)
-        bell = SqsDoorbell(Bells(), home.owner, ringer, SystemClock(), lambda *_, **__: None)
-        return replace(home, doorbell=bell, invoker=bell)
-
-    app = hf.App("shop", home=open_home)
-    handler = app.lambda_handler()
-    assert handler(event_of(("m", message["Body"]))) == {"batchItemFailures": []}
-    handler.close()
-    names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed")
-    assert account.attributes(*names) == {names[0]: "0", names[1]: "1"}, "what is left is the delay of a message"
 
 
 @dataclass

@@ -8,19 +8,21 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from msgspec import Raw
 from msgspec.structs import replace
+from tests.backends.aws.cloud import Context
 from tests.backends.aws.fifo import VISIBILITY_SECONDS, Fifo
 
 import holdfast as hf
 from holdfast.actors.record import REPLY_PREFIX, Call, Reply, encode, fingerprint_of
-from holdfast.actors.turn.ordered import MOST_HANDLED
+from holdfast.actors.turn.ordered import MOST_HANDLED, PAGE_PREFIX
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.errors import StoreUnavailable
-from holdfast.items import HEAD, Item, Put, Update
+from holdfast.items import HEAD, Delete, Item, Put, Update
 from holdfast.ports import Home
 from holdfast.runtime.lambda_ import LambdaHandler
 from holdfast.testing import run_virtual
@@ -30,8 +32,9 @@ OTHER = "arn:aws:sqs:eu-west-1:000000000000:other.fifo"
 
 
 class Cutting:
-    """A store whose next commit of an actor meets ``fault``: ``before`` and ``after`` cut the answer and never come
-    back, ``lost`` is a commit that was applied and not answered, ``refused`` one that was not applied.
+    """A store whose next commit of an actor, or write number ``fault_at``, meets ``fault``: ``before`` and ``after``
+    cut the answer and never come back, ``lost`` is one that was applied and not answered, ``refused`` one that was not
+    applied.
     """
 
     def __init__(self, store: Any, stage: Stage) -> None:
@@ -45,7 +48,8 @@ class Cutting:
         is_commit = any(isinstance(each, Update) and each.body for each in writes)
         self._stage.writes += 1
         self._stage.commits += is_commit
-        fault, self._stage.fault = (self._stage.fault, "") if is_commit else ("", self._stage.fault)
+        meets = is_commit if self._stage.fault_at is None else self._stage.writes == self._stage.fault_at
+        fault, self._stage.fault = (self._stage.fault, "") if meets else ("", self._stage.fault)
         if fault in {"before", "refused"}:
             await self._cut(fault == "before")
         answer = await self._store.write(*writes)
@@ -71,6 +75,8 @@ class Stage:
         self.broken: set[str] = set()
         self.writes = self.commits = 0
         self.fault = ""
+        self.fault_at: int | None = None
+        self.seconds = 0.0
         self.cut = asyncio.Event()
         self._owners = itertools.count()
         self.ran: list[str] = []
@@ -97,6 +103,7 @@ class Stage:
             seen: list[str] = hf.field(default_factory=list)
 
             async def add(self, what: str) -> int:
+                await asyncio.sleep(stage.seconds)
                 stage.ran.append(what)
                 stage.keys.append(hf.current().idempotency_key)
                 if what in stage.broken:
@@ -311,6 +318,42 @@ def test_a_death_at_the_commit_of_a_batch(fault: str) -> None:
     play(story)
 
 
+@pytest.mark.parametrize("fault", ["before", "after", "lost", "refused"])
+def test_a_fault_at_any_write_changes_nothing(fault: str) -> None:
+    """Of a batch that moves ids into a page, whose seventh message fails twice: each write in turn."""
+    met = 0
+
+    async def story(stage: Stage, at: int) -> None:
+        nonlocal met
+        one, early = stage.environment(), [f"e{number}" for number in range(MOST_HANDLED - 3)]
+        stage.add(*early)
+        await stage.queue.deliver_all(one)
+        stage.broken = {"m6"}
+        stage.add(*TEN)
+        stage.fault, stage.fault_at, stage.writes = fault, at, 0
+        while stage.queue.kept and not (stage.cut.is_set() and fault in {"before", "after"}):
+            invocation = asyncio.ensure_future(stage.queue.deliver(one))
+            cut = asyncio.ensure_future(stage.cut.wait())
+            await asyncio.wait((invocation, cut), return_when=asyncio.FIRST_COMPLETED)
+            if not invocation.done() and fault in {"before", "after"}:
+                await stage.kill(one, invocation)
+            elif not await invocation:
+                await asyncio.sleep(1)
+            cut.cancel()
+            if stage.ran.count("m6") >= 2:
+                stage.broken.clear()
+        met += stage.cut.is_set()
+        stage.broken.clear()
+        await stage.queue.deliver_all(stage.environment())
+        assert await stage.seen() == [*early, *TEN]
+        assert await stage.parked() == []
+        assert len(set(stage.keys)) == len(early) + len(TEN)
+
+    for at in range(1, 8):
+        play(partial(story, at=at))
+    assert met >= 5, "a test whose faults are not met shows nothing"
+
+
 @pytest.mark.parametrize("fault", ["lost", "refused"])
 def test_a_commit_that_was_not_answered_is_repeated_and_knows_itself(fault: str) -> None:
     async def story(stage: Stage) -> None:
@@ -351,6 +394,9 @@ def test_an_environment_that_was_frozen_comes_back_with_an_old_batch() -> None:
         many = [f"x{number}" for number in range(3 * MOST_HANDLED)]
         stage.add(*many)
         await stage.queue.deliver_all(two)
+        store = open_memory_home(data=stage.data, owner="a day later").store
+        for page in (await store.query("actor#Till#u1", prefix=PAGE_PREFIX)).items:  # what TTL deletes: the mark stays
+            await store.write(Delete(page.partition, page.sort))
         assert await one.invoke(old) == {"batchItemFailures": []}
         assert await stage.seen() == ["m1", "m2", "m3", *many]
 
@@ -422,6 +468,8 @@ def test_an_actor_that_a_worker_of_ones_own_holds_gets_them_in_its_inbox() -> No
         stage.add("m1", "m3", "m5")
         await stage.queue.deliver_all(one)
         assert await stage.seen() == ["w0", "w1", "m1", "m2", "m3", "m4", "m5"]
+        attempts = [key for what, key in zip(stage.ran, stage.keys, strict=True) if what == "m3"]
+        assert len(attempts) == 2 and len(set(attempts)) == 1, "another attempt has the same key (G10)"
 
     play(story)
 
@@ -532,5 +580,45 @@ def test_a_queue_whose_visibility_cannot_be_changed_delivers_when_it_would_anywa
         stage.broken.clear()
         await stage.queue.deliver_all(one)
         assert await stage.seen() == ["m1", "m2"]
+
+    play(story)
+
+
+def test_what_an_invocation_has_no_time_for_comes_to_the_next_when_the_lease_is_over() -> None:
+    async def story(stage: Stage) -> None:
+        one = stage.environment()
+        stage.seconds = 3.0
+        stage.add(*TEN)
+        messages = stage.queue.receive()
+        began = stage.clock.now_ms()
+        stage.queue.settle(messages, await one.invoke(stage.queue.event(messages), Context(20.0, "request")))
+        done = 10 - len(stage.queue.kept)
+        assert 3 <= done <= 6, "what has run is committed, and the rest was not begun"
+        seen = await stage.seen()
+        assert seen in (list(TEN[:done]), list(TEN[: done + 1])), "the last commit may have come too late to be told"
+        while stage.queue.kept:
+            await stage.queue.deliver(stage.environment()) or await asyncio.sleep(1)
+        assert await stage.seen() == list(TEN)
+        assert stage.clock.now_ms() - began < 60_000, "not hidden for six minutes"
+
+    play(story)
+
+
+def test_a_dead_letter_leaves_a_gap_and_comes_back_behind_the_others() -> None:
+    async def story(stage: Stage) -> None:
+        one = stage.environment()
+        stage.queue.receives = 2
+        stage.add("m1")
+        stage.queue.send("u1", "this is no JSON", dedup="m2")
+        stage.add("m3")
+        await stage.queue.deliver_all(one)
+        assert await stage.seen() == ["m1"], "SQS counts a receipt of m3 for each of m2"
+        assert [each.sequence for each in stage.queue.dead] == [2, 3]
+        for each in stage.queue.dead:
+            body = {"actor": "Till", "method": "add", "args": [f"sent back {each.sequence}"]}
+            stage.queue.send("u1", body, dedup=each.id)
+        stage.add("m4")
+        await stage.queue.deliver_all(one)
+        assert await stage.seen() == ["m1", "sent back 2", "sent back 3", "m4"]
 
     play(story)

@@ -8,15 +8,19 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.backends.aws.local import CREDENTIALS
+from tests.http.conftest import Api
 from tests.infra.ministack import ministack
 from tests.infra.tools import environment_or_skip
 
 import holdfast as hf
 from holdfast.backends.aws import create_table
 from holdfast.backends.aws.connection import new_client
+from holdfast.cli import main
 from holdfast.runtime.lambda_ import LambdaHandler
 
 pytestmark = [pytest.mark.aws, pytest.mark.process, pytest.mark.slow]
@@ -50,7 +54,9 @@ class Stage:
         fifo |= {"VisibilityTimeout": "360", "RedrivePolicy": redrive}
         self.queue = self._queue(f"{self.prefix}-holdfast-ordered.fifo", fifo)
         self.arn = arn.replace("-dead", "")
+        self.names = "Till"
         self.broken: set[str] = set()
+        self.hidden: list[str] = []
         self.ran: list[str] = []
 
     def _queue(self, name: str, attributes: dict[str, str]) -> str:
@@ -59,7 +65,9 @@ class Stage:
     def app(self) -> hf.App:
         app, stage = hf.App("shop", home=self.url), self
 
-        class Till(hf.Actor, app=app, ordered_retry=hf.Retry(max_attempts=3, initial="1s", jitter=hf.Jitter.NONE)):
+        once = hf.Retry(max_attempts=3, initial="1s", jitter=hf.Jitter.NONE)
+
+        class Till(hf.Actor, app=app, name=self.names, ordered_retry=once):
             seen: list[str] = hf.field(default_factory=list)
 
             async def add(self, what: str) -> None:
@@ -84,12 +92,19 @@ class Stage:
                 MessageDeduplicationId=name,
             )
 
-    async def deliver(self, handler: LambdaHandler) -> bool:
+    def show_all(self) -> None:
+        """Let the queue show what it hides, as when the time of its visibility is over."""
+        found = [(self.queue, receipt) for receipt in self.hidden]
+        for queue, receipt in found:
+            self.sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=receipt, VisibilityTimeout=0)
+
+    async def deliver(self, handler: LambdaHandler, *, delete: bool = True) -> bool:
         found = await asyncio.to_thread(
             self.sqs.receive_message,
             QueueUrl=self.queue,
             MaxNumberOfMessages=10,
             MessageSystemAttributeNames=["All"],
+            MessageAttributeNames=["All"],
             WaitTimeSeconds=1,
         )
         records = [
@@ -98,6 +113,10 @@ class Stage:
                 "receiptHandle": each["ReceiptHandle"],
                 "body": each["Body"],
                 "attributes": each["Attributes"],
+                "messageAttributes": {
+                    name: {"dataType": given["DataType"], "stringValue": given.get("StringValue")}
+                    for name, given in each.get("MessageAttributes", {}).items()
+                },
                 "eventSource": "aws:sqs",
                 "eventSourceARN": self.arn,
             }
@@ -108,7 +127,9 @@ class Stage:
         answer = await handler.invoke({"Records": records})
         failed = {each["itemIdentifier"] for each in answer["batchItemFailures"]}
         for each in records:
-            if each["messageId"] not in failed:
+            if each["messageId"] not in failed and not delete:
+                self.hidden.append(each["receiptHandle"])
+            elif each["messageId"] not in failed:
                 self.sqs.delete_message(QueueUrl=self.queue, ReceiptHandle=each["receiptHandle"])
         return True
 
@@ -122,8 +143,8 @@ class Stage:
         self.sqs.close()
 
 
-async def seen(handler: LambdaHandler) -> list[str]:
-    asked = {"holdfast": "call", "actor": "Till", "key": "u1", "method": "all"}
+async def seen(handler: LambdaHandler, actor: str = "Till") -> list[str]:
+    asked = {"holdfast": "call", "actor": actor, "key": "u1", "method": "all"}
     found: list[str] = await handler.invoke(asked)
     return found
 
@@ -151,3 +172,89 @@ async def test_one_that_fails_comes_back_in_seconds_and_in_order(stage: Stage) -
     assert await seen(handler) == ["m1", "m2", "m3"]
     assert stage.ran == ["m1", "m2", "m2", "m2", "m3"]
     await handler.aclose()
+
+
+# ── Dead letters ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def command(stage: Stage, *arguments: str) -> Any:
+    done = CliRunner().invoke(main, ["dlq", *arguments, "--home", stage.url, "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.output)
+
+
+async def dead(stage: Stage, *arguments: str) -> Any:
+    return await asyncio.to_thread(command, stage, *arguments)
+
+
+async def test_dead_letters_of_a_queue_are_listed_shown_redriven_and_discarded(emulator: str) -> None:
+    stage = Stage(emulator, receives=1)
+    await create_table(stage.url)
+    handler = stage.app().lambda_handler()
+    stage.send("m1")
+    await stage.deliver(handler)
+    for name in ("d1", "d2", "d3"):
+        stage.send(name, body=json.dumps({"actor": "Tillage", "method": "add", "args": [name]}))
+        await stage.deliver(handler)  # there is no such actor
+        await asyncio.sleep(1.1)  # the back-off
+    assert not await stage.deliver(handler)
+    listed = await dead(stage, "ls")
+    found = listed["messages"]
+    assert [(each["actor"], each["key"], each["method"]) for each in found] == [("Tillage", "u1", "add")] * 3
+    assert "notes" not in listed
+    assert await dead(stage, "ls") == listed, "a look hides nothing"
+    shown = await dead(stage, "show", found[1]["id"])
+    assert shown["message"]["args"] == ["d2"]
+    assert shown["message"]["place"] == f"{stage.prefix}-holdfast-ordered.fifo"
+
+    await dead(stage, "discard", found[1]["id"])
+    told = await dead(stage, "redrive", "--all")
+    assert [each["id"] for each in told["messages"]] == [found[0]["id"], found[2]["id"]]
+    assert (await dead(stage, "ls"))["messages"] == []
+    stage.names = "Tillage"
+    repaired = stage.app().lambda_handler()
+    while await stage.deliver(repaired):
+        pass
+    assert await seen(repaired, "Tillage") == ["d1", "d3"]
+    for each in (handler, repaired):
+        await each.aclose()
+    stage.close()
+
+
+async def test_a_letter_that_is_sent_back_has_its_id_and_may_have_other_arguments(emulator: str) -> None:
+    stage = Stage(emulator, receives=1)
+    await create_table(stage.url)
+    handler = stage.app().lambda_handler()
+    stage.send("m1")
+    await stage.deliver(handler, delete=False)  # it is applied, and the queue does not hear of it
+    stage.send("m2", body=json.dumps({"actor": "Till", "method": "add", "args": {"wrong": "m2"}}))
+    await asyncio.to_thread(stage.show_all)
+    await stage.deliver(handler)  # the first is received too often, and the second is not understood
+    await asyncio.sleep(1.1)
+    assert not await stage.deliver(handler)
+    app = stage.app()
+    async with app:
+        api = Api(app)
+        first, second = (await api.get("/v1/dlq"))[1]["messages"]
+        assert (first["actor"], first["key"], second["error"]) == ("Till", "u1", "DeadLetter")
+        assert (await api.get(f"/v1/dlq/{second['id']}"))[1]["args"] == {"wrong": "m2"}
+        assert (await api.post(f"/v1/dlq/{first['id']}/redrive"))[0] == 200
+        assert (await api.post(f"/v1/dlq/{second['id']}/redrive", {"args": ["m2"]}))[0] == 200
+        assert (await api.get(f"/v1/dlq/{second['id']}"))[0] == 404
+        assert (await api.get("/v1/dlq"))[1]["messages"] == []
+    while await stage.deliver(handler):
+        pass
+    assert await seen(handler) == stage.ran == ["m1", "m2"]
+    await handler.aclose()
+    stage.close()
+
+
+async def test_a_queue_that_cannot_be_reached_is_told(stage: Stage) -> None:
+    await create_table(stage.url)
+    stage.url += "&sqs_endpoint=http://127.0.0.1:9"
+    listed = await dead(stage, "ls")
+    assert listed["messages"] == []
+    assert ["cannot be read" in each for each in listed["notes"]] == [True, True]
+    done = await asyncio.to_thread(CliRunner().invoke, main, ["dlq", "redrive", "ordered:m1", "--home", stage.url])
+    assert done.exit_code != 0
+    assert "cannot be read: EndpointConnectionError" in done.output

@@ -26,7 +26,7 @@ assert NOT_APPLIED.keys() >= set(TURNED_AWAY)
 ENTRY_FAILED = "entry failed"
 FORBIDDEN = "forbidden"
 ORDERS = 24
-SEEN: dict[str, Counter[str]] = {"sqs": Counter(), "scheduler": Counter(), "deliveries": Counter(), "told": Counter()}
+SEEN: dict[str, Counter[str]] = {"sqs": Counter(), "deliveries": Counter(), "told": Counter()}
 
 
 class Faulty(FaultyConnection):
@@ -95,8 +95,7 @@ def test_whatever_becomes_of_rings_the_work_is_done_once_and_never_early(seed: i
 
     async def main() -> None:
         async with Cloud(open_store, shop) as cloud:
-            queue, scheduler = Faulty(cloud.sqs, random), Faulty(cloud.scheduler, random)
-            cloud.way_to_queue, cloud.way_to_scheduler = queue, scheduler
+            cloud.way_to_queue = queue = Faulty(cloud.sqs, random)
             cloud.disorder, cloud.doubles = random, 1
             cloud.begin_sweeping()
             names = [f"o{n}" for n in range(ORDERS)]
@@ -113,7 +112,6 @@ def test_whatever_becomes_of_rings_the_work_is_done_once_and_never_early(seed: i
             assert shop.effects == dict.fromkeys(names, 1)
             assert shop.early == []
             SEEN["sqs"].update(queue.suffered)
-            SEEN["scheduler"].update(scheduler.suffered)
             SEEN["deliveries"].update(cloud.mishaps)
             SEEN["told"].update(cloud.told)
 
@@ -125,6 +123,5 @@ def test_everything_went_wrong_often_enough() -> None:
     for seed in range(4 if not SEEN["sqs"] else 0):
         test_whatever_becomes_of_rings_the_work_is_done_once_and_never_early(seed)
     assert all(SEEN["sqs"][fault] >= 5 for fault in (*FAULTS, ENTRY_FAILED, FORBIDDEN)), SEEN
-    assert all(SEEN["scheduler"][fault] >= 2 for fault in (*FAULTS, FORBIDDEN)), SEEN
     assert all(SEEN["deliveries"][what] >= 50 for what in ("late", "again")), SEEN
     assert SEEN["told"]["ring_failed"] >= 10, SEEN

@@ -10,7 +10,7 @@ from tests.backends.aws.cloud import Refusal
 from holdfast.backends.aws import parse_address
 from holdfast.backends.aws.services import AwsServices
 from holdfast.cli.checks import check_services
-from holdfast.ports import Reached
+from holdfast.upkeep import Reached
 
 NO_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
 
@@ -26,7 +26,7 @@ class Aws:
         return Connection(self, service)
 
     def services(self, **options: Any) -> AwsServices:
-        known = {"has_schedules": True, "bucket": "large", "bus": "shop-holdfast"} | options
+        known = {"bucket": "large", "bus": "shop-holdfast"} | options
         return AwsServices("shop", self.connect, **known)
 
 
@@ -45,8 +45,6 @@ class Connection:
                 return {"QueueUrl": name}
             case "GetQueueAttributes", {"QueueUrl": name}:
                 return {"Attributes": {"ApproximateNumberOfMessages": str(self._aws.queues[name])}}
-            case "GetScheduleGroup", {"Name": "shop-holdfast"}:
-                return {}
             case "DescribeEventBus", {"Name": "shop-holdfast"}:
                 return {}
             case "HeadBucket", {"Bucket": "large"}:
@@ -75,7 +73,7 @@ async def test_all_is_well() -> None:
     aws = Aws(ALL)
     assert await lacks(aws) == {}
     told = {each.service: each.told for each in await aws.services().check()}
-    assert told.keys() == {"doorbell", "ordered", "scheduler", "eventbridge", "bucket"}
+    assert told.keys() == {"doorbell", "ordered", "eventbridge", "bucket"}
     assert told["doorbell"] == "3 messages in shop-holdfast-doorbell"
 
 
@@ -95,7 +93,7 @@ async def test_dead_letters_are_a_lack() -> None:
 
 @pytest.mark.parametrize(
     ("service", "names"),
-    [("sqs", {"doorbell", "ordered"}), ("scheduler", {"scheduler"}), ("events", {"eventbridge"}), ("s3", {"bucket"})],
+    [("sqs", {"doorbell", "ordered"}), ("events", {"eventbridge"}), ("s3", {"bucket"})],
 )
 @pytest.mark.parametrize("error", [Refusal("AccessDeniedException"), ConnectionError("nobody answers")], ids=str)
 async def test_a_service_that_cannot_be_reached_is_a_lack_and_the_others_are_asked(
@@ -107,13 +105,13 @@ async def test_a_service_that_cannot_be_reached_is_a_lack_and_the_others_are_ask
 
 
 async def test_what_the_url_does_not_name_is_not_asked() -> None:
-    aws = Aws(ALL, {service: AssertionError() for service in ("scheduler", "events", "s3")})
-    assert await lacks(aws, has_schedules=False, bucket=None, bus=None) == {}
+    aws = Aws(ALL, {service: AssertionError() for service in ("events", "s3")})
+    assert await lacks(aws, bucket=None, bus=None) == {}
 
 
 def test_the_url_says_what_there_is() -> None:
-    found = parse_address("aws://shop?region=eu-west-1&bucket=large&scheduler_role=arn:aws:iam::0:role/r").services()
-    assert (found.bucket, found.bus, found.has_schedules) == ("large", None, True)
+    found = parse_address("aws://shop?region=eu-west-1&bucket=large").services()
+    assert (found.bucket, found.bus) == ("large", None)
 
 
 async def test_the_doctor_warns_of_each_lack() -> None:

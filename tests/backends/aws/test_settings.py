@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.backends.aws.world import new_table
 
-from holdfast.backends.aws import DynamoStore, Settings, Transport
+from holdfast.backends.aws import DynamoStore, Settings, Transport, due
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.layout import part_of
 from holdfast.backends.aws.parts import ANNOUNCED_MS, SETTLED_MS, change_parts, settle
@@ -76,7 +76,9 @@ class Place:
 
 
 @pytest.fixture
-def place(client: Any, dynamodb: str) -> Place:
+def place(client: Any, dynamodb: str, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """As for a home with more heads in its index than one look shows."""
+    monkeypatch.setattr(due, "FEW", 1)
     return Place(new_table(client), client)
 
 

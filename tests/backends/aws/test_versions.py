@@ -225,6 +225,7 @@ def test_the_sweep_of_the_version_that_is_live_finds_work_of_the_others(cloudy: 
         await asyncio.sleep(1)
         await cloud.kill(handler, invocation)
         assert cloud.met == {"dies": 1} and not cloud.called
+        await asyncio.sleep(10)
         await cloud.invoke({"holdfast": "sweep"})
         assert await ends(cloud, "pinned", "one") == ["red", "charged by red", "ann"]
 
@@ -369,6 +370,7 @@ def test_an_owner_who_died_is_fenced_before_his_work_is_given_away(cloudy: Any) 
         assert all(isinstance(each, TakenOver) for each in decode_entries(segments[-1].body)), "the fence"
         assert segments[-1].epoch > segments[0].epoch
         await cloud.invoke(go("pinned", "one"))
+        cloud.begin_sweeping()
         assert await ends(cloud, "pinned", "one") == ["red", "charged by red", "ann"]
 
     cloudy(story)
@@ -384,7 +386,7 @@ def test_a_caller_that_wakes_up_an_hour_later_disturbs_nobody(cloudy: Any) -> No
         zombie = cloud.environment()
         cloud.timeout_seconds = 7200.0  # it is frozen, and time stands still for it
         sleeping = asyncio.ensure_future(cloud.invoke(go("pinned", "one"), zombie))
-        await asyncio.sleep(1)
+        await asyncio.sleep(10)
         cloud.timeout_seconds = 60.0
         await cloud.invoke({"holdfast": "sweep"})
         await asyncio.sleep(3600)

@@ -186,6 +186,28 @@ async def test_what_a_dead_deleter_has_left_is_done_by_the_next_writer_that_need
         assert [each.status for each in await kept_of(app)] == ["deleted"] * 6 + ["", ""]
 
 
+async def test_a_slow_process_that_empties_brings_nothing_back_that_was_deleted_since(world, monkeypatch):
+    """It would say that all is emptied up to its own deletion, over the later one."""
+    below, again = deleting._delete_below, []
+
+    async def meanwhile(*args):
+        if not again:
+            again.append("deleted")
+            await account.append(Deposited(70))
+            await account.delete()
+        return await below(*args)
+
+    app = world.app()
+    async with app:
+        account = await filled(app)
+        monkeypatch.setattr(deleting, "_delete_below", meanwhile)
+        await account.delete()
+        assert again
+        deletion = await account.deletion()
+        assert (deletion.version, deletion.emptied) == (8, 8)
+        assert await all_of(account.read()) == []
+
+
 @pytest.mark.parametrize("number", [2, 3, 4, 5])
 def test_a_lost_answer_deletes_once(memory_world, ordered, number):
     async def story():

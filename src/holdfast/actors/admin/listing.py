@@ -47,10 +47,13 @@ class ParkedMessage(Struct, frozen=True):
 
 
 class ParkedPage(Struct, frozen=True):
-    """Some parked messages, and where to go on: pass ``after``; ``None`` means that was the end."""
+    """Some parked messages, and where to go on: pass ``after``; ``None`` means that was the end. ``notes`` tell what is
+    not among them.
+    """
 
     items: tuple[ParkedMessage, ...]
     after: str | None
+    notes: tuple[str, ...] = ()
 
 
 class SetTimer(Struct, frozen=True):

@@ -18,7 +18,7 @@ from holdfast.actors.turn.entity import ActorEntity, refuse_overtaken_caller
 from holdfast.actors.turn.replies import find_reply, replied
 from holdfast.backoff import Pauses
 from holdfast.errors import WaitTimeout
-from holdfast.kernel.unit import Unit
+from holdfast.kernel.unit import Unit, current_fence
 
 if TYPE_CHECKING:
     from holdfast.actors.address import Address
@@ -49,7 +49,7 @@ async def request_reply(address: Address, request: Call, unit: Unit | None, runt
     partition = address.partition
     answer: Replied | Reply | None = None
     if request.chain:
-        await refuse_overtaken_caller(request, runtime)
+        await refuse_overtaken_caller(request, current_fence(), runtime)
         answer = await refuse_cycle(partition, request, runtime)
     if answer is None:
         with waiting_for(partition, unit, runtime.host) if request.chain else NO_CALLER:
@@ -126,5 +126,5 @@ async def _call_by_mail(address: Address, request: Call, runtime: Runtime) -> Re
 
 
 async def _post(address: Address, request: Call, runtime: Runtime) -> str:
-    await refuse_overtaken_caller(request, runtime)
+    await refuse_overtaken_caller(request, current_fence(), runtime)
     return await post(address.kind, address.partition, request, runtime)

@@ -19,6 +19,7 @@ from holdfast.actors.turn.perform import DELETE_METHOD, perform
 from holdfast.actors.turn.stages import load
 from holdfast.bounded import Bounded
 from holdfast.coordination.inbox import INBOX_PREFIX
+from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, SerializationError, StoreUnavailable
 from holdfast.items import (
     ABSENT,
@@ -65,14 +66,11 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
     for _ in range(MOST_RUNS):
         if head is not None and (not _is_free(head, runtime) or await _comes_behind(head, request, runtime)):
             return None
-        actor = ActorEntity(address.partition, Actors(runtime), address.kind)
-        found = head or Item(address.partition)
-        actor.hold = Unowned(found.epoch + 1)
+        actor = _loaded(address, head or Item(address.partition), runtime)
         try:
-            load(actor, found)
-        except Blocked as blocked:
-            raise SerializationError(str(blocked)) from blocked
-        performed = await perform(Delivery(request), actor, runtime)
+            performed = await perform(Delivery(request), actor, runtime)
+        except Fenced:  # it calls others, and is taken for the same actor in memory, whose lease is lost
+            return None
         finished = performed.finished[0]  # behind it are the ends of replies that were kept for it
         writes = (write for each in performed.finished for write in each.writes)
         others = one_per_place(write for write in writes if place(write) != actor.place)
@@ -104,6 +102,17 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
         assert isinstance(finished.outcome, Replied)
         return finished.outcome
     return None
+
+
+def _loaded(address: Address, head: Item, runtime: Runtime) -> ActorEntity:
+    """The actor as it is stored, for one call."""
+    actor = ActorEntity(address.partition, Actors(runtime), address.kind)
+    actor.hold = Unowned(head.epoch + 1)
+    try:
+        load(actor, head)
+    except Blocked as blocked:
+        raise SerializationError(str(blocked)) from blocked
+    return actor
 
 
 def _is_free(head: Item, runtime: Runtime) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 class Applied(Struct, frozen=True):
     """How far a series came: the first ``count`` calls are done, durably. The next one failed with ``error``, or is to
-    be tried again at ``again_at`` (milliseconds), unless all are done.
+    be tried again at ``again_at`` (milliseconds), or was not begun because this process stops; unless all are done.
     """
 
     count: int
@@ -47,6 +47,9 @@ async def call_in_series(address: Address, calls: Sequence[Call], runtime: Runti
         match outcome:
             case Replied(error=None):
                 continue
+            case _ if runtime.host is not None and runtime.host.draining:
+                # This process stops. Another one is handed the rest when the lease is over that may be left behind.
+                return Applied(count, again_at=runtime.clock.now_ms() + runtime.host.limits.lease_ms)
             case Replied(error=error):
                 return Applied(count, error=error)
             case Later(again_at):

@@ -69,8 +69,8 @@ class Delivery(Struct, eq=False):
     """A call on its way through an actor. ``sort`` is its place in the inbox, ``timer`` the timer that made it and
     ``tick`` the time it is for, if it is to run at all; ``answer`` is the caller that waits for it in this process.
     ``prepared``: that it begins to run is durable. ``behind``: the look into the inbox that it comes after. ``place``
-    identifies it among the durable messages and timers of its actor; it is empty for a call from memory. ``series`` is
-    the one that it is part of.
+    identifies it among the durable messages and timers of its actor; it is empty for a call from memory, whose caller
+    runs under the epoch ``fence``, if it is an actor. ``series`` is the one that it is part of.
     """
 
     call: Call
@@ -81,6 +81,7 @@ class Delivery(Struct, eq=False):
     prepared: bool = False
     behind: int = 0
     place: str = ""
+    fence: int | None = None
     series: Series | None = None
 
     def __post_init__(self) -> None:

@@ -32,7 +32,7 @@ from holdfast.coordination.lease import Fenced, is_leased
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import HEAD, AllOf, Item, OwnerIs, Put, RevisionIs, Update, one_per_place, place
 from holdfast.kernel.entity import Owned
-from holdfast.kernel.ownership import check, ours
+from holdfast.kernel.ownership import check, lease_until, ours
 from holdfast.kernel.wake import notify
 from holdfast.persist import sit_out
 
@@ -257,8 +257,7 @@ def _update(version: Version, to_itself: int, actor: ActorEntity, host: Host, re
 
 
 def _lease_end(hold: Owned, now: int, host: Host) -> int:
-    lease_ms = host.limits.lease_ms
-    return now + lease_ms if hold.lease_until < now + lease_ms // 2 else hold.lease_until
+    return lease_until(now, host) if hold.lease_until < now + host.limits.lease_ms // 2 else hold.lease_until
 
 
 async def _confirm(actor: ActorEntity, host: Host) -> None:

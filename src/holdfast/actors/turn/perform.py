@@ -110,8 +110,8 @@ async def _run(found: Aftermath, turn: Turn, actor: ActorEntity, handling: Handl
         state = kind.encode(instance)
         if state != found.before.state:
             kind.prove(instance, runtime.limit_bytes)
-    except StoreUnavailable:
-        raise  # no answer to the caller: the turn begins again when the store is back
+    except (StoreUnavailable, Fenced):
+        raise  # no answer to the caller: the call is made again, when the store is back or by a newer owner
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the call's outcome
         return Failed(error, tuple(turn.called), handling)
     return Ran(turn, data, instance, state, handling)

@@ -40,7 +40,7 @@ from holdfast.errors import Refused
 from holdfast.items import ABSENT, Item, Put, place
 from holdfast.kernel.host import settled
 from holdfast.kernel.outcomes import AGAIN, Blocked, Idle, Left, LeftBehind, Next, Released, Rest
-from holdfast.kernel.ownership import block, ours
+from holdfast.kernel.ownership import block, lease_until, ours
 from holdfast.kernel.runtime import Runtime
 from holdfast.persist import write_until_known
 
@@ -146,7 +146,7 @@ class ActorStages(Struct, frozen=True, gc=False):
 
 async def begin(actor: ActorEntity, host: Host) -> Item | None:
     """Bring an actor into being with our lease in it."""
-    until = host.clock.now_ms() + host.limits.lease_ms
+    until = lease_until(host.clock.now_ms(), host)
     head = Item(partition=actor.partition, status=RUNNING, owner=host.home.owner, lease_until=until, epoch=1)
     try:
         await write_until_known(host.home.store, Put(head, ABSENT), ours=lambda found: found == head)
@@ -222,7 +222,7 @@ async def refuse_overtaken(delivery: Delivery, runtime: Runtime) -> bool:
     """Refuse a call of this process whose caller has a newer owner meanwhile; false if it is to be performed."""
     if delivery.answer is not None and delivery.call.chain:
         try:
-            await refuse_overtaken_caller(delivery.call, runtime)
+            await refuse_overtaken_caller(delivery.call, delivery.fence, runtime)
         except Fenced as fenced:
             delivery.fail(fenced)
             return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -11,12 +12,13 @@ from urllib.parse import parse_qsl, urlsplit
 from msgspec import Struct
 
 from holdfast.backends.aws import names
-from holdfast.backends.aws.bellringer import Bellringer, Queue, Schedules
+from holdfast.backends.aws.bellringer import Bellringer
 from holdfast.backends.aws.blobs import INLINE_BYTES, S3Blobs
 from holdfast.backends.aws.bus import EventBridgeBus
 from holdfast.backends.aws.cleaner import DynamoCleaner
 from holdfast.backends.aws.cleaning import Cleaned, Hands, Tell, clean, untold
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
+from holdfast.backends.aws.dead_letters import SqsDeadLetters
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.objects import Objects
@@ -41,16 +43,14 @@ PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 class Address(Struct, frozen=True, kw_only=True):
     """The content of the URL of a home on AWS. The endpoints are for emulators: services without one use DynamoDB's.
 
-    ``bucket`` is where large values go, under the prefix; without one they cannot be stored. ``scheduler_role`` is the
-    ARN of the role by which the Scheduler may send wake-ups. ``bus`` is the name, or the ARN, of the bus for events.
+    ``bucket`` is where large values go, under the prefix; without one they cannot be stored. ``bus`` is the name, or
+    the ARN, of the bus for events.
     """
 
     prefix: str
     region: str | None = None
     endpoint: str | None = None
     sqs_endpoint: str | None = None
-    scheduler_endpoint: str | None = None
-    scheduler_role: str | None = None
     bucket: str | None = None
     s3_endpoint: str | None = None
     lambda_endpoint: str | None = None
@@ -70,21 +70,14 @@ class Address(Struct, frozen=True, kw_only=True):
         """The connection to SQS. Nothing is sent yet."""
         return ThreadedConnection(self.region, self.sqs_endpoint or self.endpoint, "sqs")
 
-    def bells(self, queue: Connection | None, scheduler: Connection | None) -> Bellringer:
-        """The sender of wake-ups, through these connections if they are given. Nothing is sent yet."""
-        name = names.queue(self.prefix, names.DOORBELL)
-        made = Queue(queue or self.open_queues(), name)
-        if self.scheduler_role is None:
-            return Bellringer(made, None)
-        endpoint = self.scheduler_endpoint or self.endpoint
-        schedules = scheduler or ThreadedConnection(self.region, endpoint, "scheduler")
-        return Bellringer(made, Schedules(schedules, names.base(self.prefix), self.scheduler_role, made))
+    def bells(self, queue: Connection | None) -> Bellringer:
+        """The sender of wake-ups, through this connection if it is given. Nothing is sent yet."""
+        return Bellringer(queue or self.open_queues(), names.queue(self.prefix, names.DOORBELL))
 
     def services(self) -> AwsServices:
         """The services around the table, to be asked whether they are there. Nothing is sent yet."""
         endpoints = {
             "sqs": self.sqs_endpoint,
-            "scheduler": self.scheduler_endpoint,
             "events": self.events_endpoint,
             "s3": self.s3_endpoint,
         }
@@ -92,7 +85,7 @@ class Address(Struct, frozen=True, kw_only=True):
         def connect(service: str) -> Connection:
             return ThreadedConnection(self.region, endpoints[service] or self.endpoint, service)
 
-        return AwsServices(self.prefix, connect, self.scheduler_role is not None, self.bucket, self.bus)
+        return AwsServices(self.prefix, connect, self.bucket, self.bus)
 
     def open_versions(self, own: str, connection: Connection | None = None) -> LambdaVersions:
         """The caller of published versions of functions. Nothing is sent yet."""
@@ -149,7 +142,6 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     tell: Callable[..., Any] | None = None,
     connection: Connection | None = None,
     queue: Connection | None = None,
-    scheduler: Connection | None = None,
     s3: Connection | None = None,
     functions: Connection | None = None,
     events: Connection | None = None,
@@ -168,16 +160,10 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     owner = owner or f"aws-{new_id()[:12]}"
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     blobs, bus, versions = address.open_blobs(s3), address.open_bus(events), address.open_versions(published, functions)
-
-    def close() -> None:
-        for each in (blobs, bus, versions):
-            if each is not None:
-                each.close()
-
     clock = clock or SystemClock()
     settings = KnownSettings(transport, address.table, clock)
-    store = DynamoStore(transport, address.table, settings=settings, on_close=close)
-    ringer = address.bells(queue := queue or address.open_queues(), scheduler)
+    store = DynamoStore(transport, address.table, settings=settings, on_close=partial(_close, blobs, bus, versions))
+    ringer = address.bells(queue := queue or address.open_queues())
     doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock, tell or _untold)
     return Home(
         url=told_url(url),
@@ -191,6 +177,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         versions=versions,
         redelivery=SqsRedelivery(queue),
         services=address.services(),
+        dead_letters=SqsDeadLetters(queue, address.prefix),
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
         packs=True,
@@ -202,6 +189,12 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         reads_are_paid=True,
         hears_peers=False,
     )
+
+
+def _close(*connected: S3Blobs | EventBridgeBus | LambdaVersions | None) -> None:
+    for each in connected:
+        if each is not None:
+            each.close()
 
 
 def _used(meter: Meter) -> Used:

@@ -22,7 +22,8 @@ from holdfast.backends.aws.objects import ObjectChanged, ObjectMissing
 from holdfast.backends.aws.transport import Transport
 from holdfast.clock import Clock
 from holdfast.items import HEAD
-from holdfast.ports import BLOB_MARK, EXECUTIONS, LATE_MS
+from holdfast.keys import EXECUTIONS
+from holdfast.ports import BLOB_MARK, LATE_MS
 
 DIGEST_CHARACTERS: Final = 64
 AT_ONCE: Final = 8

@@ -7,16 +7,19 @@ elsewhere at its next sweep.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import Context
 from typing import Any, Final
 
 from holdfast.backends.aws.bellringer import Bellringer
 from holdfast.clock import Clock
-from holdfast.ports import WakeUp
+from holdfast.ports import AHEAD_MS, WakeUp
 
 SILENT_MS: Final = 60_000
 """How long no wake-up is sent after one that no function could ever have received."""
+
+LEFT_TO_SWEEPS_MS: Final = AHEAD_MS + 15_000
+"""A wake-up that is due later is not sent: a sweep sees the work in the index before then, although the index lags."""
 
 Heard = Callable[[str | None], None]
 
@@ -82,7 +85,7 @@ class SqsDoorbell(LocalDoorbell):
         self._clock = clock
         self._tell = tell
         self._waiting: set[WakeUp] = set()
-        self._sending: set[asyncio.Task[None]] = set()
+        self._sending: set[asyncio.Task[Any]] = set()
         self._silent_until = 0
 
     def ring(self, partition: str) -> None:
@@ -92,6 +95,8 @@ class SqsDoorbell(LocalDoorbell):
 
     def wake_at(self, partition: str, due_at: int) -> None:
         """See ``Invoker.wake_at``."""
+        if due_at - self._clock.now_ms() > LEFT_TO_SWEEPS_MS:
+            return
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._leave)
         self._waiting.add(WakeUp(partition, due_at))
@@ -104,12 +109,22 @@ class SqsDoorbell(LocalDoorbell):
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
-    async def _send(self, wake_ups: set[WakeUp]) -> None:
+    async def call(self, wake_ups: Sequence[WakeUp]) -> Sequence[WakeUp]:
+        """See ``Invoker.call``."""
+        if self._clock.now_ms() < self._silent_until:
+            return wake_ups
+        return await self._send(wake_ups)
+
+    async def _send(self, wake_ups: Iterable[WakeUp]) -> Sequence[WakeUp]:
+        """Send wake-ups, and return those that were lost."""
         in_order = sorted(wake_ups, key=lambda each: (each.partition, each.due_at))
+        every: list[WakeUp] = []
         for lost in await self._ringer.send(in_order, self._clock.now_ms()):
             if lost.hopeless:
                 self._silent_until = self._clock.now_ms() + SILENT_MS
-            self._tell("ring_failed", count=lost.count, error=str(lost))
+            self._tell("ring_failed", count=len(lost.wake_ups), error=str(lost))
+            every += lost.wake_ups
+        return every
 
     async def sent(self) -> None:
         """See ``Invoker.sent``."""

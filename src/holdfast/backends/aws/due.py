@@ -3,32 +3,36 @@
 The index holds keys only, and may lag behind the table or name heads that have changed, so each head is read from the
 table itself before it is returned. The next read finds what the index does not show yet.
 A head stays in it while it has an owner: if the owner dies, the head is due when its lease has lapsed.
+
+Most homes have few heads in the index. One ``Scan`` shows them all, of every part; only if there are more, each part is
+queried for what is due.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.backends.aws.layout import DUE_INDEX, decode, key, number, text
+from holdfast.backends.aws.batches import read_heads
+from holdfast.backends.aws.layout import DUE_INDEX, key, number, text
+from holdfast.backends.aws.leases_seen import Entry, LeasesSeen
 from holdfast.backends.aws.transport import Transport
 from holdfast.errors import InvalidInput
 from holdfast.items import HEAD, Item
 from holdfast.ports import Page
 
-BATCH_KEYS: Final = 100
-"""The most items that one BatchGetItem reads."""
+FEW: Final = 200
+"""The most entries of the index that are read to find out whether that is all: some 10 KB, one or two read units."""
 
+CROWDED_LOOKS: Final = 20
+"""How often the parts are queried at once after there were more than a few entries."""
 
-class Entry(Struct, frozen=True):
-    """A head in one part of the index."""
-
-    when: int
-    partition: str
+SHARE_BESIDES: Final = 20
+"""How many entries of a part are read in addition to its share of a page: parts do not hold the same number."""
 
 
 class Cursor(Struct, frozen=True):
@@ -38,68 +42,116 @@ class Cursor(Struct, frozen=True):
     behind: dict[str, Entry] = {}
 
 
-async def find_due(
-    transport: Transport, table: str, parts: Sequence[str], before: int, after: str | None, limit: int
-) -> Page:
-    """See ``Store.due``: the heads in these parts of the index. Leased heads are placed by when they are due."""
-    start = _cursor(after)
-    read = await asyncio.gather(
-        *(_read(transport, table, part, _Range(start.reached, before, start.behind.get(part), limit)) for part in parts)
-    )
-    found = [(entry, part) for part, (entries, _) in zip(parts, read, strict=True) for entry in entries]
-    # Entries of one time stay in the order of their part, which only DynamoDB knows, and which its cursors follow.
-    found.sort(key=lambda pair: pair[0].when)
-    kept = found[:limit]
-    # An index that lags may name a head at two places, and a key may be requested only once.
-    heads = await _heads(transport, table, list(dict.fromkeys(entry.partition for entry, _ in kept)))
-    due = [head for entry, _ in kept if (head := heads.get(entry.partition)) is not None and _is_due(head, before)]
-    if len(kept) == len(found) and all(ended for _, ended in read):
-        return Page(tuple(due))
-    cursor = Cursor(kept[-1][0].when if kept else start.reached, start.behind | {part: entry for entry, part in kept})
-    return Page(tuple(due), msgspec.json.encode(cursor).decode())
+class DueIndex:
+    """The index of what is due in a table. ``read_parts`` says which parts may hold a head."""
+
+    def __init__(self, transport: Transport, table: str, read_parts: Callable[[], Awaitable[Sequence[str]]]) -> None:
+        self._transport = transport
+        self._table = table
+        self._read_parts = read_parts
+        self._crowded_looks = 0
+        self._leases = LeasesSeen()
+
+    async def page(self, before: int, after: str | None, limit: int) -> Page:
+        """See ``Store.due``. Leased heads are placed by when they are due."""
+        if after is None and (few := await self._glance()) is not None:
+            found = sorted((each for each in few if each.when <= before), key=lambda each: each.when)
+            if len(found) <= limit:
+                return Page(await self._due(found, before))
+        start = _cursor(after)
+        kept, ended = await self._look(start, before, limit)
+        due = await self._due([entry for entry, _ in kept], before)
+        if ended:
+            return Page(due)
+        reached = kept[-1][0].when if kept else start.reached
+        cursor = Cursor(reached, start.behind | {part: entry for entry, part in kept})
+        return Page(due, msgspec.json.encode(cursor).decode())
+
+    async def _glance(self) -> Sequence[Entry] | None:
+        """All entries, of every part, by one request; ``None`` if there are more than a few."""
+        if self._crowded_looks:
+            self._crowded_looks -= 1
+            return None
+        answer = await self._transport.call(
+            "Scan",
+            {"TableName": self._table, "IndexName": DUE_INDEX, "Limit": FEW, "ReturnConsumedCapacity": "TOTAL"},
+        )
+        if "LastEvaluatedKey" in answer:
+            self._crowded_looks = CROWDED_LOOKS
+            return None
+        return _entries(answer)
+
+    async def _look(self, start: Cursor, before: int, limit: int) -> tuple[list[tuple[Entry, str]], bool]:
+        """The next entries in order, each with its part, and whether that is all of them."""
+        parts = await self._read_parts()
+        share = min(limit, -(-limit // len(parts)) + SHARE_BESIDES)
+        wanted = (_Range(part, start.reached, before, start.behind.get(part), share) for part in parts)
+        read = await asyncio.gather(*(self._read(each) for each in wanted))
+        # Behind the end of a part that was not read to its end, others may not be returned yet.
+        until = min((entries[-1].when for entries, ended in read if entries and not ended), default=before)
+        found = [
+            (entry, part)
+            for part, (entries, _) in zip(parts, read, strict=True)
+            for entry in entries
+            if entry.when <= until
+        ]
+        # Entries of one time stay in the order of their part, which only DynamoDB knows, and which its cursors follow.
+        found.sort(key=lambda pair: pair[0].when)
+        every = sum(len(entries) for entries, _ in read)
+        return found[:limit], len(found[:limit]) == every and all(ended for _, ended in read)
+
+    async def _read(self, wanted: _Range) -> tuple[list[Entry], bool]:
+        """The first entries of one part in a range, and whether that is all of them."""
+        # The start must lie in the range of times.
+        first = wanted.first if wanted.behind is None else wanted.behind.when
+        parameters: dict[str, Any] = {
+            "TableName": self._table,
+            "IndexName": DUE_INDEX,
+            "KeyConditionExpression": "#q = :q AND #d BETWEEN :first AND :last",
+            "ExpressionAttributeNames": {"#q": "q", "#d": "d"},
+            "ExpressionAttributeValues": {
+                ":q": text(wanted.part),
+                ":first": number(first),
+                ":last": number(wanted.last),
+            },
+            "Limit": wanted.limit,
+            "ReturnConsumedCapacity": "TOTAL",
+        }
+        if wanted.behind is not None:
+            place = {"q": text(wanted.part), "d": number(wanted.behind.when)}
+            parameters["ExclusiveStartKey"] = key(wanted.behind.partition, HEAD) | place
+        answer = await self._transport.call("Query", parameters)
+        return _entries(answer), "LastEvaluatedKey" not in answer
+
+    async def _due(self, entries: Sequence[Entry], before: int) -> tuple[Item, ...]:
+        """The heads of these entries that are due. Those of an owner that has renewed others beyond ``before`` are not,
+        and are not read.
+        """
+        # An index that lags may name a head at two places, and a key may be requested only once.
+        once = {entry.partition: entry for entry in entries}
+        wanted, resting = self._leases.divide(once.values(), asyncio.get_running_loop().time())
+        heads = await self._read_heads(wanted)
+        alive = {head.owner for head in heads.values() if (head.lease_until or 0) > before}
+        heads |= await self._read_heads([name for owner in resting.keys() - alive for name in resting[owner]])
+        found = (heads.get(name) for name in dict.fromkeys(entry.partition for entry in entries))
+        return tuple(head for head in found if head is not None and _is_due(head, before))
+
+    async def _read_heads(self, names: Sequence[str]) -> dict[str, Item]:
+        heads = await read_heads(self._transport, self._table, names)
+        self._leases.note(names, heads, asyncio.get_running_loop().time())
+        return heads
 
 
 class _Range(Struct, frozen=True):
+    part: str
     first: int
     last: int
     behind: Entry | None
     limit: int
 
 
-async def _read(transport: Transport, table: str, part: str, wanted: _Range) -> tuple[list[Entry], bool]:
-    """The first entries of one part in a range, and whether that is all of them."""
-    # The start must lie in the range of times.
-    first = wanted.first if wanted.behind is None else wanted.behind.when
-    parameters: dict[str, Any] = {
-        "TableName": table,
-        "IndexName": DUE_INDEX,
-        "KeyConditionExpression": "#q = :q AND #d BETWEEN :first AND :last",
-        "ExpressionAttributeNames": {"#q": "q", "#d": "d"},
-        "ExpressionAttributeValues": {":q": text(part), ":first": number(first), ":last": number(wanted.last)},
-        "Limit": wanted.limit,
-        "ReturnConsumedCapacity": "TOTAL",
-    }
-    if wanted.behind is not None:
-        place = {"q": text(part), "d": number(wanted.behind.when)}
-        parameters["ExclusiveStartKey"] = key(wanted.behind.partition, HEAD) | place
-    answer = await transport.call("Query", parameters)
-    entries = [Entry(int(each["d"]["N"]), each["p"]["S"]) for each in answer.get("Items", ())]
-    return entries, "LastEvaluatedKey" not in answer
-
-
-async def _heads(transport: Transport, table: str, partitions: Sequence[str]) -> dict[str, Item]:
-    """The existing heads of these partitions."""
-    found: dict[str, Item] = {}
-    for start in range(0, len(partitions), BATCH_KEYS):
-        keys = [key(partition, HEAD) for partition in partitions[start : start + BATCH_KEYS]]
-        while keys:
-            wanted = {table: {"Keys": keys, "ConsistentRead": True}}
-            answer = await transport.call("BatchGetItem", {"RequestItems": wanted, "ReturnConsumedCapacity": "TOTAL"})
-            for wire in answer.get("Responses", {}).get(table, ()):
-                head = decode(wire)
-                found[head.partition] = head
-            keys = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
-    return found
+def _entries(answer: dict[str, Any]) -> list[Entry]:
+    return [Entry(int(each["d"]["N"]), each["p"]["S"]) for each in answer.get("Items", ())]
 
 
 def _is_due(head: Item, before: int) -> bool:

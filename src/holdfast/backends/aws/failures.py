@@ -128,7 +128,8 @@ def _refused(response: dict[str, Any], table: str) -> Failure:
         return Hopeless(
             StoreUnusable(
                 f"AWS refuses this process at the table {table} ({told}). Its role needs dynamodb:GetItem, "
-                "BatchGetItem, PutItem, UpdateItem, DeleteItem, Query and Scan on the table, and Query on its index"
+                "BatchGetItem, PutItem, UpdateItem, DeleteItem, Query and Scan on the table, and Query and Scan on its "
+                "index"
             )
         )
     if code == "ResourceNotFoundException":

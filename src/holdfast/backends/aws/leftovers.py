@@ -22,7 +22,8 @@ from holdfast.backends.aws.layout import Attributes, key
 from holdfast.backends.aws.requests import Request
 from holdfast.backends.aws.transport import RequestRefused, Transport
 from holdfast.items import HEAD
-from holdfast.ports import EXECUTIONS, IMPORT_PARTITION, LATE_MS
+from holdfast.keys import EXECUTIONS, IMPORT_PARTITION
+from holdfast.ports import LATE_MS
 
 BATCH_KEYS: Final = 100
 """The most items that one BatchGetItem reads."""

@@ -2,7 +2,7 @@
 
 | name | what |
 |---|---|
-| ``<prefix>-holdfast`` | the table, the event bus, the Scheduler group, the function, the dashboard |
+| ``<prefix>-holdfast`` | the table, the event bus, the function, the dashboard |
 | ``<prefix>-holdfast-doorbell`` | the queue of hints, and ``…-doorbell-dead`` for hints that could not be handled |
 | ``<prefix>-holdfast-ordered.fifo`` | the ordered source into actors, and ``…-ordered-dead.fifo`` |
 | ``<prefix>-holdfast-blobs-<account>-<region>`` | the bucket of large values, unless the home's URL names another |
@@ -26,7 +26,7 @@ CLEAN_UP_INPUT: Final = {"holdfast": "clean-up"}
 
 
 def base(prefix: str) -> str:
-    """The name of everything that exists once: table, bus, Scheduler group, function.
+    """The name of everything that exists once: table, bus, function.
 
     >>> base("shop")
     'shop-holdfast'

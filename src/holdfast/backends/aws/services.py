@@ -1,7 +1,7 @@
 """The services around the table, asked whether they are there: for ``holdfast doctor``.
 
-Each is asked once, by a request that a reader may send, and an error is an answer. A home works without a queue, the
-Scheduler or a bus, but more slowly: sweeps find its work.
+Each is asked once, by a request that a reader may send, and an error is an answer. A home works without a queue
+or a bus, but more slowly: sweeps find its work.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from msgspec import Struct
 
 from holdfast.backends.aws import names
 from holdfast.backends.aws.connection import Connection
-from holdfast.backends.aws.tries import code_of, refused_for
-from holdfast.ports import Reached
+from holdfast.backends.aws.tries import MISSING_QUEUE, code_of, refused_for
+from holdfast.upkeep import Reached
 
-MISSING: Final = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 COUNTS: Final = (
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesNotVisible",
@@ -29,7 +28,6 @@ LOST_QUEUES: Final = {
     names.DOORBELL: "no wake-up arrives: functions and workers find their work by sweeps, up to a minute late",
     names.ORDERED: "no ordered message arrives",
 }
-LOST_SCHEDULES: Final = "what is due in over 15 minutes is found by sweeps, up to a minute late"
 LOST_BUS: Final = "events for other systems wait in the outbox"
 LOST_BUCKET: Final = "large values can neither be stored nor read"
 
@@ -38,17 +36,16 @@ Connect = Callable[[str], Connection]
 
 
 class AwsServices(Struct, frozen=True):
-    """The services of one home; ``has_schedules``: its URL names the role of the Scheduler."""
+    """The services of one home."""
 
     prefix: str
     connect: Connect
-    has_schedules: bool
     bucket: str | None
     bus: str | None
 
     async def check(self) -> list[Reached]:
         """See ``Services.check``."""
-        asked = [self._queue(names.DOORBELL), self._queue(names.ORDERED), self._schedules()]
+        asked = [self._queue(names.DOORBELL), self._queue(names.ORDERED)]
         if self.bus is not None:
             asked.append(_ask("eventbridge", self.connect, "events", "DescribeEventBus", {"Name": self.bus}, LOST_BUS))
         if self.bucket is not None:
@@ -62,20 +59,14 @@ class AwsServices(Struct, frozen=True):
                 waiting = await _count(connection, name)
                 dead = await _count_dead(connection, names.queue(self.prefix, which, dead=True))
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
-                if which == names.ORDERED and code_of(error) in MISSING:
+                if which == names.ORDERED and code_of(error) in MISSING_QUEUE:
                     return Reached(which, "there is no such queue, so none feeds actors from outside")
                 return Reached(which, LOST_QUEUES[which], refused_for(error))
         if dead:
-            return Reached(which, "find the cause, then redrive them", f"{dead:,} dead letters of {name}")
-        return Reached(which, f"{waiting:,} messages in {name}")
-
-    async def _schedules(self) -> Reached:
-        if not self.has_schedules:
             return Reached(
-                "scheduler", "the home's URL names no scheduler_role: sweeps find what is due in over 15 minutes"
+                which, "find the cause (holdfast dlq ls), then holdfast dlq redrive", f"{dead:,} dead letters of {name}"
             )
-        group = {"Name": names.base(self.prefix)}
-        return await _ask("scheduler", self.connect, "scheduler", "GetScheduleGroup", group, LOST_SCHEDULES)
+        return Reached(which, f"{waiting:,} messages in {name}")
 
 
 async def _count(connection: Connection, name: str) -> int:
@@ -90,7 +81,7 @@ async def _count_dead(connection: Connection, name: str) -> int:
     try:
         return await _count(connection, name)
     except Exception as error:
-        if code_of(error) in MISSING:
+        if code_of(error) in MISSING_QUEUE:
             return 0
         raise
 

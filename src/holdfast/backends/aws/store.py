@@ -7,7 +7,8 @@
 | a head enters or leaves the index ``due`` | 0 | 1 written, each; 2 if its due time moves |
 | ``get`` | 1 | 1 read for each 4 KB |
 | ``query`` | 1 per page of 1 MB | 1 read for each 4 KB of the page |
-| ``due`` | 1 for each part of the index and for each 100 heads | a half read for each part, and 1 per head |
+| ``due`` | 1, and 1 for each 100 heads | 1 or 2 read, and 1 per head |
+| ``due``, if more than 200 heads are in the index | 1 for each part, and the same | a half read for each part … |
 | the settings, every five minutes | 1 | 1 read |
 | ``scan`` | 1 for each MB of the table | the whole table is read: 1 for each 4 KB of it |
 | ``partitions`` | 1 for each 1,000 items or MB | the same |
@@ -19,7 +20,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from holdfast.backends.aws.due import find_due
+from holdfast.backends.aws.due import DueIndex
 from holdfast.backends.aws.failures import Cancelled, ConditionFailed
 from holdfast.backends.aws.inventory import cursor_of, list_partitions, place_after
 from holdfast.backends.aws.lanes import Lanes
@@ -72,6 +73,7 @@ class DynamoStore:
         self._on_close = on_close
         self._transport = transport
         self._lanes = Lanes()
+        self._due = DueIndex(transport, table, self._read_parts)
         self._closed = False
 
     @property
@@ -175,8 +177,10 @@ class DynamoStore:
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
         """See ``Store.due``. Without bodies of heads that have changed; leased heads have a ``due_at`` too."""
         self._check_open()
-        parts = (await self._settings_now()).read_parts
-        return await find_due(self._transport, self.table, parts, before, after, _page_items(limit))
+        return await self._due.page(before, after, _page_items(limit))
+
+    async def _read_parts(self) -> Sequence[str]:
+        return (await self._settings_now()).read_parts
 
     async def _settings_now(self) -> Settings:
         return DEFAULTS if self._settings is None else await self._settings.now()

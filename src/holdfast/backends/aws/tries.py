@@ -1,4 +1,4 @@
-"""The few attempts for a request of SQS, the Scheduler, EventBridge or Lambda, and the meaning of its errors.
+"""The few attempts for a request of SQS, EventBridge or Lambda, and the meaning of its errors.
 
 What fails here is done later by other means: a sweep, the next turn. So no caller waits for long, unlike for the table
 (``transport``). Errors of botocore are distinguished by name, so that nothing here imports it.
@@ -13,6 +13,9 @@ from holdfast.backends.aws.failures import THROTTLED
 
 TRIES: Final = 3
 PAUSE_SECONDS: Final = 0.1
+
+MISSING_QUEUE: Final = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
+"""The codes of "there is no such queue", by SQS's two protocols."""
 
 
 async def pause_before(attempt: int) -> None:

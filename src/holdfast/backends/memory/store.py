@@ -14,7 +14,8 @@ from typing import Final
 from holdfast.backends.memory.data import MemoryData
 from holdfast.errors import InvalidInput, Refused, StoreUnusable
 from holdfast.items import HEAD, Item, Put, Update, Write, holds, place, updated
-from holdfast.ports import BLOB_MARK, Page, Partitions, entry_cursor, entry_place
+from holdfast.paging import entry_cursor, entry_place
+from holdfast.ports import BLOB_MARK, Page, Partitions
 
 PAGE_ITEMS: Final = 1000
 """The most items one page holds, whatever limit the caller gives."""

@@ -8,7 +8,8 @@ from holdfast.backends.sqlite.database import Row
 from holdfast.backends.sqlite.statements import COUNT_KIND, ENTRIES_BY_NAME, HEADS_BY_NAME, end_of_prefix
 from holdfast.backends.sqlite.store import PAGE_ITEMS, SqliteStore, page_size
 from holdfast.items import HEAD, Item
-from holdfast.ports import Page, entry_cursor, entry_place
+from holdfast.paging import entry_cursor, entry_place
+from holdfast.ports import Page
 
 
 class SqliteCensus:

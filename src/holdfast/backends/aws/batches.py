@@ -1,0 +1,51 @@
+"""Reading many heads at once.
+
+DynamoDB may leave keys of a batch unprocessed, for their size or because of their rate. They are asked for again after
+a pause, as its API reference recommends (``BatchGetItem``,
+https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from holdfast.backends.aws.layout import Attributes, decode, key
+from holdfast.backends.aws.sending import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, PATIENCE_SECONDS
+from holdfast.backends.aws.transport import Transport
+from holdfast.backoff import Pauses
+from holdfast.errors import StoreUnavailable
+from holdfast.items import HEAD, Item
+
+BATCH_KEYS: Final = 100
+"""The most items that one BatchGetItem reads."""
+
+
+async def read_heads(transport: Transport, table: str, partitions: Sequence[str]) -> dict[str, Item]:
+    """The existing heads of these partitions, by name. Raises ``StoreUnavailable`` if none of the rest is answered for
+    a while.
+    """
+    parts = (partitions[start : start + BATCH_KEYS] for start in range(0, len(partitions), BATCH_KEYS))
+    read = await asyncio.gather(*(_read_batch(transport, table, [key(name, HEAD) for name in part]) for part in parts))
+    return {head.partition: head for heads in read for head in heads}
+
+
+async def _read_batch(transport: Transport, table: str, keys: list[Attributes]) -> list[Item]:
+    found: list[Item] = []
+    pauses, waited_seconds = Pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), 0.0
+    while True:
+        wanted: dict[str, Any] = {table: {"Keys": keys, "ConsistentRead": True}}
+        answer = await transport.call("BatchGetItem", {"RequestItems": wanted, "ReturnConsumedCapacity": "TOTAL"})
+        came = answer.get("Responses", {}).get(table, ())
+        found += map(decode, came)
+        keys = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
+        if not keys:
+            return found
+        if came:
+            pauses.begin_again()
+            waited_seconds = 0.0
+        if waited_seconds >= PATIENCE_SECONDS:
+            raise StoreUnavailable(f"the table {table} leaves {len(keys)} keys of a batch unprocessed; read them again")
+        waited_seconds += pauses.seconds
+        await pauses.wait()
