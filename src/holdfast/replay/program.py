@@ -98,7 +98,8 @@ class Asked(Struct, frozen=True, gc=False):
 class Program(Protocol):
     """What runs inside a turn. It never touches the store: values go in, values come out.
 
-    ``start`` says which start of its entity it is of: see ``Programs.start_of``. ``recorded`` is called with entries of its journal that are durable now, if anything asks for them.
+    ``start`` says which start of its entity it is of: see ``Programs.start_of``. ``recorded`` is called with entries of
+    its journal that are durable now, if anything asks for them.
     """
 
     run: int
