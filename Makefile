@@ -12,6 +12,8 @@ VERSIONS := 3.11 3.12 3.13
 PYTHON ?=
 NEWEST := $(lastword $(VERSIONS))
 PYTEST_OPTIONS ?= -n 3
+# What draws the faults of the hostile DynamoDB that `make torture-aws` sets in front of the emulator at last.
+HOSTILE_SEED ?= 1
 NEAR_PYTHON := -m "not (aws or process or slow)" -k "not (sqlite or forgetful)" tests/codec tests/kernel tests/replay tests/runtime tests/test_containment.py \
 	$(addprefix tests/workflows/test_,cancellation.py concurrency.py failing_sagas.py generators.py sagas.py steps.py threads.py)
 
@@ -94,6 +96,7 @@ torture: .venv/.dev-installed ## kill, pause and starve real processes, then com
 
 torture-aws: .venv/.dev-installed ## all that `make test` leaves out on emulators of AWS; takes half an hour
 	@HOLDFAST_SKIP_NOTHING=1 HOLDFAST_TORTURE=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS) -o faulthandler_timeout=3600 -m aws
+	@HOLDFAST_SKIP_NOTHING=1 HOLDFAST_HOSTILE=$(HOSTILE_SEED) $(BIN)/python -m pytest $(PYTEST_OPTIONS) -o faulthandler_timeout=3600 -m aws
 
 examples: .venv/.dev-installed ## run every example
 	@shopt -s nullglob; for example in examples/*.py; do echo "── $$example"; $(BIN)/python "$$example"; done

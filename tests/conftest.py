@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import os
 import signal
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator
@@ -32,6 +33,9 @@ SKIP_NOTHING = "HOLDFAST_SKIP_NOTHING"
 """Set it, as CI does, to make each skipped test a failure."""
 
 EVERYTHING = "HOLDFAST_TORTURE"
+HOSTILE = "HOLDFAST_HOSTILE"
+"""Set it to a seed to run the tests on DynamoDB, and only those, through ``tests/backends/aws/hostile.py``."""
+
 ON_SEVERAL_HOMES = frozenset({"actors", "coordination", "crash", "http", "messaging", "patterns", "workflows"})
 ONE_IN_SO_MANY = 6
 """Of the tests in these folders, one in so many runs on DynamoDB too, always the same ones: an emulator takes
@@ -65,10 +69,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not _is_left_out(item)]
 
 
+def on_dynamodb_at_all(item: pytest.Item) -> bool:
+    """Whether a test needs DynamoDB Local, or may."""
+    return item.get_closest_marker("aws") is not None
+
+
 def _is_left_out(item: pytest.Item) -> bool:
     path, _, parameters = item.nodeid.partition("[")
     on_dynamodb = "dynamodb" in parameters
     if on_dynamodb and item.get_closest_marker("not_on_dynamodb") is not None:
+        return True
+    if HOSTILE in os.environ and (item.get_closest_marker("gentle") is not None or not on_dynamodb_at_all(item)):
         return True
     if EVERYTHING in os.environ:
         return False
@@ -86,6 +97,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid}: {SKIP_NOTHING} is set, and it was skipped: {report.longrepr}"
     return report
+
+
+def pytest_sessionfinish() -> None:
+    """Say what a hostile DynamoDB has done, and fail if that was nothing."""
+    if HOSTILE in os.environ:
+        from tests.backends.aws import hostile
+
+        for line in hostile.told():
+            print(f"\n{line}", file=sys.__stderr__)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from holdfast.items import HEAD, Bounds, Item, Write
 from holdfast.letters import DeadLetters
-from holdfast.upkeep import Cleaner, Services
+from holdfast.watched import Metered, Services
 
 T = TypeVar("T")
 
@@ -177,6 +177,16 @@ class Purges(Protocol):
         ...
 
 
+class Cleaner(Protocol):
+    """An optional port of homes in which items and blobs are left over that their store does not delete by itself, and
+    no worker purges.
+    """
+
+    async def clean(self, until: float) -> int:
+        """Delete some of them, and stop at ``until``, in the loop's time; returns how many. Call it once an hour."""
+        ...
+
+
 class Census(Protocol):
     """An optional port of stores that find what is of one kind by an index, without reading the rest.
 
@@ -274,20 +284,6 @@ class Redelivery(Protocol):
         ...
 
 
-class Used(Struct, frozen=True):
-    """The usage of a store by a process so far, in billed units: 1 KB written, 4 KB read."""
-
-    write_units: float = 0
-    read_units: float = 0
-
-
-class Metered(Struct, frozen=True):
-    """An optional port of homes with billed and monitored usage: the usage so far, and the namespace of its metrics."""
-
-    namespace: str
-    used: Callable[[], Used]
-
-
 class Versions(Protocol):
     """An optional port of homes whose code is published in versions that stay, and can be invoked by name after newer
     ones have replaced them.
@@ -342,6 +338,11 @@ SALT_SORT: Final = "salt"
 """The item whose status is the salt, if the store has no better place for it."""
 
 
+def everything(_partition: str) -> bool:
+    """The processes of most homes work on whatever they have code for."""
+    return True
+
+
 class Home(Struct, frozen=True):
     """One set of backends and this process's name in it. ``owner`` is unique per open home.
 
@@ -353,7 +354,8 @@ class Home(Struct, frozen=True):
     ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the
     home was created, and is unique; empty: read it when it is needed. ``token`` returns what a caller on this machine
     must send to the home's API, which only its owner can read. ``sealed``: bodies are stored sealed,
-    so no other place, such as a log, may hold their values.
+    so no other place, such as a log, may hold their values. ``serves`` says of a partition whether this process works
+    on it, if it has the code: else it is left to another one, which wake-ups reach.
     """
 
     url: str
@@ -385,3 +387,4 @@ class Home(Struct, frozen=True):
     salt: str = ""
     token: Callable[[], str] | None = None
     sealed: bool = False
+    serves: Callable[[str], bool] = everything

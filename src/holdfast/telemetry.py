@@ -18,6 +18,7 @@
 | ``method_left_behind`` | partition, method | it ignores the cancellation: its actor continues without it |
 | ``message_mismatched`` | partition, id | a request or an event came again with other content, and was not handled |
 | ``message_repeated`` | partition, place | a parked message was delivered again, and was only acknowledged |
+| ``delivery_repeated`` | partition, place | what an actor had sent was delivered again, and was only acknowledged |
 | ``event_unwanted`` | partition, name | an event that no consumer has subscribed to was dropped |
 | ``event_unfit`` | partition, id, error | the bus will never accept an event: it was parked |
 | ``bus_failed`` | partition, count, error | the bus has not confirmed ``count`` events; they are sent again |

@@ -11,9 +11,9 @@ import pytest
 from holdfast.actors.mailbox.queue import Delivery, Replied
 from holdfast.actors.record import NOT_BEGUN, ActorRecord, Call, FailureRecord, decode_record, encode_record
 from holdfast.actors.turn import commit
-from holdfast.actors.turn.aftermath import Finished, Performed, Version
 from holdfast.actors.turn.commit import begin_commit
 from holdfast.actors.turn.entity import ActorEntity, Loaded, Writing
+from holdfast.actors.turn.performed import Finished, Performed, Version
 
 BEFORE = Version(ActorRecord(schema=1, state=NOT_BEGUN), b"0")
 AFTER = Version(ActorRecord(schema=1, state=NOT_BEGUN), b"1")

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.actors.turn import aftermath, commit, replies
-from holdfast.actors.turn.aftermath import Aftermath, Performed
+from holdfast.actors.turn.aftermath import Aftermath
+from holdfast.actors.turn.performed import Performed
 from holdfast.backends.sqlite import SocketDoorbell
 from holdfast.chaos import points
 from holdfast.chaos.worker import app

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.backends.aws.local import lean_client
@@ -11,6 +12,7 @@ from tests.crash.stage import Stage
 
 from holdfast.testing.crashes import CRASHES
 
+HERE = Path(__file__).parent
 EVERYTHING = "HOLDFAST_TORTURE"
 SAMPLED_SHARE = 0.05
 MOST_POINTS = 12
@@ -40,3 +42,9 @@ def sampled_stage(stage: Stage) -> Stage:
     if stage.client is None or EVERYTHING in os.environ:
         return stage
     return replace(stage, share=SAMPLED_SHARE)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.gentle("one fault at a time, and then what was reported is compared"))

@@ -15,8 +15,8 @@ from tests.scenarios import scenario
 
 from holdfast.actors.record import REPLY_PREFIX
 from holdfast.actors.turn import commit, replies
-from holdfast.actors.turn.aftermath import Finished, Version
 from holdfast.actors.turn.entity import ActorEntity
+from holdfast.actors.turn.performed import Finished, Version
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import EXISTS, Delete, Put, Update, Write, place
 from holdfast.testing import crash_at_every_write, pause_at_every_write

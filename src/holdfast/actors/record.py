@@ -30,6 +30,10 @@ LISTENING: Final = (*CLAIMABLE, HALTED)
 
 REPLY_PREFIX: Final = "r#"
 PARKED_PREFIX: Final = "p#"
+DEPARTURE_PREFIX: Final = "o#"
+
+TAKEN: Final = "taken"
+"""The status of a delayed message that its receiver has noted in its marks: it is no repeat, whatever they say."""
 
 NO_VALUE: Final = Raw()
 """Stands where there is no encoded value at all; an encoded ``None`` is ``null``."""
@@ -145,6 +149,9 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, rename=
     delivered again comes to its old place, so none behind it needs to be looked for among the parked ones. ``left_by``
     names the commit with which its owner released it: one that was not answered knows itself by that. ``recent`` are
     messages whose reply no caller awaits, by their ids, and until when (milliseconds) each may come again.
+
+    ``departing``: there may be departures among its items. ``marks`` are the stamps of the last numbered messages that
+    it has applied, by sender; those that have no room here are in items of their own, none beyond ``marked_up_to``.
     ``queues`` and ``handled`` are about messages of queues of other services (``turn.ordered``): the last one of each
     queue, and the ids of the latest ones, the oldest first. ``page`` is the last page of older ids.
     """
@@ -159,6 +166,9 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, rename=
     parked_up_to: str = ""
     left_by: str = ""
     recent: dict[str, int] = {}
+    departing: bool = False
+    marks: dict[str, int] = {}
+    marked_up_to: int = 0
     queues: dict[str, QueueMark] = {}
     handled: tuple[str, ...] = ()
     page: str = ""
@@ -188,7 +198,8 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     ``chain`` are the partitions of the actors that wait for its reply, outermost first. With ``replies`` an error is
     the reply; without, it is an attempt that failed. ``not_before`` (milliseconds) delays it. ``naming`` says how
     what it calls is named (``kernel.identity``). ``kept``: the reply has no end until the caller releases it.
-    ``trace`` is the context of the sender. ``origin`` is the queue of another service that the message is from.
+    ``trace`` is the context of the sender. ``numbered``: it is delivered from the outbox of an actor, perhaps more than
+    once, and the receiver's marks tell a repeat. ``origin`` is the queue of another service that the message is from.
     """
 
     id: str
@@ -203,6 +214,7 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     naming: int = 0
     kept: bool = False
     trace: str = ""
+    numbered: bool = False
     origin: Origin | None = None
 
 
@@ -229,6 +241,14 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     parked: bool = False
 
 
+class Departure(Struct, frozen=True):
+    """What an actor has sent with a commit, and is still to be delivered: the item ``sort`` of the partition ``to``."""
+
+    to: str
+    sort: str
+    body: Raw
+
+
 class Parked(Struct, frozen=True, rename={"failure": "trouble"}):
     """A message parked because its attempts failed, and the last error."""
 
@@ -241,4 +261,5 @@ class Parked(Struct, frozen=True, rename={"failure": "trouble"}):
 encode: Final = msgspec.json.Encoder().encode
 decode_call: Final = stored(Call, "a call of an actor")
 decode_reply: Final = stored(Reply, "the answer of an actor")
+decode_departure: Final = stored(Departure, "a departure of an actor")
 decode_parked: Final = stored(Parked, "a parked call of an actor")

@@ -8,13 +8,23 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast import ids
-from holdfast.actors.record import ActorRecord, TimerRecord, actor_of, describe_partition, key_of
-from holdfast.coordination.inbox import STAMPS_PER_MS, inbox_sort
+from holdfast.actors.record import (
+    DEPARTURE_PREFIX,
+    ActorRecord,
+    Departure,
+    TimerRecord,
+    actor_of,
+    describe_partition,
+    encode,
+    key_of,
+)
+from holdfast.coordination.inbox import STAMPS_PER_MS, inbox_sort, stamp_of
 from holdfast.errors import InvalidInput, InvalidState
-from holdfast.items import Item, Write, one_per_place
+from holdfast.items import ABSENT, Item, Put, Write, one_per_place
 from holdfast.kernel.identity import Identity
 from holdfast.kernel.unit import Unit
 
@@ -82,6 +92,17 @@ class Turn(Unit):
     def add(self, partition: str, *writes: Write) -> None:
         self.refuse_if_reading()
         super().add(partition, *writes)
+
+    def departs(self, partition: str) -> bool:
+        """See ``Unit.departs``: where writes are billed, a commit of an actor is no transaction with another one."""
+        return self._home.writes_are_paid and partition != self.partition
+
+    def depart(self, to: str, sort: str, body: bytes) -> None:
+        """See ``Unit.depart``. No two items that an actor sends have one stamp, so their places differ here too."""
+        self.refuse_if_reading()
+        self.refuse_if_closed()
+        place = DEPARTURE_PREFIX + stamp_of(sort)
+        self.writes.append(Put(Item(self.partition, place, body=encode(Departure(to, sort, Raw(body)))), ABSENT))
 
     def close(self) -> None:
         super().close()

@@ -11,10 +11,11 @@ from holdfast import ids
 from holdfast.actors.address import check_request_id
 from holdfast.actors.calling.from_workflow import send_from_body
 from holdfast.actors.mailbox.post import post, post_with, wake_actor, withdraw
-from holdfast.actors.record import Call
+from holdfast.actors.record import TAKEN, Call
 from holdfast.actors.reference import BoundMethod
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidInput
+from holdfast.items import EXISTS, StatusIn
 from holdfast.kernel.identity import BY_CONTENT
 from holdfast.kernel.unit import current_unit
 from holdfast.replay.loop import running_activation
@@ -34,16 +35,25 @@ Answer = Coroutine[Any, Any, Any]
 
 
 class Sent(Struct, frozen=True):
-    """A message that was sent. ``id`` is its request id: a message of the same id again is not applied again."""
+    """A message that was sent. ``id`` is its request id: a message of the same id again is not applied again.
+
+    ``numbered``: it is delivered after the commit of its sender.
+    """
 
     id: str
     partition: str
     sort: str
     runtime: Runtime
+    numbered: bool = False
 
     async def cancel(self) -> bool:
-        """Take the message back; false if it was applied, or is being applied, or is still to leave."""
-        was_waiting = await withdraw(self.partition, self.sort, self.runtime)
+        """Take the message back; false if it was applied, or is being applied, or is still to leave.
+
+        One that an actor has sent on a home where writes are billed may come again from a process that was stopped. It
+        can be taken back once its receiver has noted it: then it waits for its time.
+        """
+        when = StatusIn((TAKEN,)) if self.numbered else EXISTS
+        was_waiting = await withdraw(self.partition, self.sort, self.runtime, when)
         if was_waiting:
             wake_actor(self.partition, self.runtime)
         return was_waiting
@@ -128,4 +138,5 @@ async def send(  # type: ignore[misc]  # a method may have parameters of these n
     else:
         with unit.waiting():
             sort = await post_with(unit, reference.kind, reference.partition, call, runtime)
-    return Sent(call.id, reference.partition, sort, runtime)
+    numbered = unit is not None and unit.departs(reference.partition)
+    return Sent(call.id, reference.partition, sort, runtime, numbered)

@@ -46,3 +46,13 @@ class Sender:
 def inbox_sort(stamp: int, sender: str) -> str:
     """The inbox place of a message: ``stamp`` grows with every message of one sender."""
     return f"{INBOX_PREFIX}{stamp:020d}#{sender}"
+
+
+def stamp_of(sort: str) -> str:
+    """The stamp in the place of a message, as it is written there."""
+    return sort.split("#", 2)[1]
+
+
+def sender_of(sort: str) -> str:
+    """The sender in the place of a message."""
+    return sort.rpartition("#")[2]

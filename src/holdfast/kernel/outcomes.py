@@ -59,12 +59,13 @@ class Idle(Struct, frozen=True, gc=False):
 
 
 class Rest(Struct, frozen=True, gc=False):
-    """The entity waits, and is released: its head as the release leaves it."""
+    """The entity waits, and is released: its head as the release leaves it. ``others`` are writes that go with it."""
 
     status: str | UnsetType
     due_at: int | UnsetType | None
     expires_at: int | UnsetType | None = UNSET
     body: bytes | UnsetType = UNSET
+    others: Sequence[Write] = ()
 
 
 class Ended(Struct, frozen=True, gc=False):

@@ -164,7 +164,7 @@ async def leave(entity: Entity, left: Left, host: Host) -> bool:
         case Ended(head, others):
             posts = () if head.expires_at is None else head.posts
         case head:
-            others, posts = (), ()
+            others, posts = head.others, ()
     while True:
         hold = ensure_sound(entity)
         if entity.missed:  # a wake-up need not show in the revision: a thread's does not

@@ -127,6 +127,8 @@ class Sweeper:
             return  # the next beat tries again
         if report:
             self._told_at_ms = now
+            if (metered := self._host.home.metered) is not None:
+                await metered.refresh()
             self._host.telemetry.emit(
                 "swept", due=backlog.due, oldest_seconds=backlog.oldest_seconds, blocked=backlog.blocked
             )

@@ -41,12 +41,24 @@ class Unit:
 
     def add(self, partition: str, *writes: Write) -> None:
         """Apply ``writes`` with the commit, and have ``partition`` looked at afterwards."""
+        self.refuse_if_closed()
+        self.writes += writes
+        self.to_wake.append(partition)
+
+    def departs(self, partition: str) -> bool:  # noqa: ARG002 - that depends on the kind of unit
+        """Whether what goes there leaves by ``depart``: the commit is not to reach that partition."""
+        return False
+
+    def depart(self, to: str, sort: str, body: bytes) -> None:
+        """Deliver an item to another partition after the commit, which remembers it until it is delivered."""
+        raise NotImplementedError
+
+    def refuse_if_closed(self) -> None:
+        """Raise ``InvalidState`` if no commit takes along what is still sent."""
         if self.closed:
             raise InvalidState(
                 "this task has outlived the handler that started it: what it sends has no commit to go with"
             )
-        self.writes += writes
-        self.to_wake.append(partition)
 
     def refuse_elsewhere(self, home: Home, what: str) -> None:
         """Raise ``ConfigurationError`` if ``what`` would be written to another home: no commit reaches two of them."""

@@ -89,10 +89,14 @@ def nests_too_deep(data: bytes) -> bool:
     return jsontext.nests_too_deep(b"[%b]" % data)
 
 
+def entry_sort(stamp: int, sender: str) -> str:
+    """The place of an event in the outbox: ``stamp`` grows with every event of one sender."""
+    return f"{ENTRY_PREFIX}{stamp:020d}#{sender}"
+
+
 def entry_writes(partition: str, stamp: int, sender: str, entry: Entry, now: int) -> tuple[Write, Write]:
     """The writes that put an event into the outbox and make the relay due."""
-    sort = f"{ENTRY_PREFIX}{stamp:020d}#{sender}"
-    put = Put(Item(partition=partition, sort=sort, body=encode_entry(entry)), ABSENT)
+    put = Put(Item(partition=partition, sort=entry_sort(stamp, sender), body=encode_entry(entry)), ABSENT)
     return put, Update(partition=partition, when=EXISTS, due_at=now, add_revision=1)
 
 

@@ -21,7 +21,7 @@ from holdfast.kernel.runtime import Connect
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.messaging import bus_queue, outbox
 from holdfast.messaging.listing import WaitingPage, list_waiting
-from holdfast.messaging.outbox import Entry, check_id, entry_writes, is_hidden
+from holdfast.messaging.outbox import Entry, check_id, encode_entry, entry_sort, entry_writes, is_hidden
 from holdfast.persist import write_for_caller
 from holdfast.ports import SqlCursor
 from holdfast.replay.loop import running_activation
@@ -96,10 +96,10 @@ class Outbox:
         runtime = self._connect()
         name, data = self._encoded(event, id)
         entry = self.entry(name, data, id, unit)
-        if entry.place:
-            stamp, sender = entry.place, ids.fingerprint(entry.group.encode())
-        else:
-            stamp, sender = runtime.sender.next_stamp(), runtime.sender.name
+        stamp, sender = _place_of(entry, unit, runtime, departs=unit.departs(self.partition))
+        if unit.departs(self.partition):
+            unit.depart(self.partition, entry_sort(stamp, sender), encode_entry(entry))
+            return
         unit.add(self.partition, *entry_writes(self.partition, stamp, sender, entry, runtime.clock.now_ms()))
 
     async def put(self, entry: Entry) -> None:
@@ -249,6 +249,15 @@ class Outbox:
         if outbox.nests_too_deep(data):
             raise too_deep(f"event {name}, as its consumers are given it,")
         return name, data
+
+
+def _place_of(entry: Entry, unit: Unit, runtime: Runtime, *, departs: bool) -> tuple[int, str]:
+    """The stamp and the sender of an event that ``unit`` publishes: its place in the outbox."""
+    if entry.place:
+        return entry.place, ids.fingerprint(entry.group.encode())
+    if departs and isinstance(unit, Turn):
+        return unit.next_stamp(), ids.fingerprint(unit.partition.encode())
+    return runtime.sender.next_stamp(), runtime.sender.name
 
 
 class Publish(Struct, frozen=True):

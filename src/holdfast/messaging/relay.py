@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw, Struct
 
-from holdfast.actors.mailbox.post import make_due
-from holdfast.actors.record import Call, describe_partition, encode, key_of, partition_of
+from holdfast.actors.mailbox.delivery import deliver as put_into
+from holdfast.actors.record import Call, encode, key_of, partition_of
 from holdfast.coordination.arrived import arrived
 from holdfast.coordination.inbox import INBOX_PREFIX
-from holdfast.errors import Refused, StoreUnavailable
-from holdfast.items import ABSENT, Delete, Item, Put, Write, parts_of
+from holdfast.items import ABSENT, Delete, Item, Put
 from holdfast.kernel.identity import BY_CONTENT
 from holdfast.kernel.outcomes import AGAIN, Idle, Left, Next
 from holdfast.kernel.wake import wake
@@ -29,7 +28,6 @@ from holdfast.messaging.outbox import (
     subscriptions,
 )
 from holdfast.messaging.queue_turns import Relay, Relaying, mark
-from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
 
 RELAY_BATCH: Final = 200
 """The most events that are delivered before they are deleted. A crash repeats at most these."""
-
-MOST_TRIES: Final = 10
 
 
 class Relays(Relaying, frozen=True, kw_only=True):
@@ -136,28 +132,6 @@ async def deliver(messages: Sequence[Message], runtime: Runtime, host: Host) -> 
 
 async def _deliver_to(partition: str, messages: list[Message], runtime: Runtime, host: Host) -> None:
     puts = [Put(Item(partition=partition, sort=each.sort, body=encode(each.call)), ABSENT) for each in messages]
-    for part in parts_of(puts, host.home.bounds):
-        await _put(partition, list(part), runtime, host)
-
-
-async def _put(partition: str, puts: list[Write], runtime: Runtime, host: Host) -> None:
     # The receiver of an event that stands alone is usually new.
     head = None if stands_alone(key_of(partition)) else await host.home.store.get(partition)
-    for _ in range(MOST_TRIES + len(puts)):
-        try:
-            await write_until_known(
-                host.home.store, *puts, make_due(partition, head, runtime), ours=lambda _there: False
-            )
-            break
-        except Refused as refused:
-            if refused.index == len(puts):
-                head = refused.item
-                continue
-            del puts[refused.index]  # it was delivered before, and is still in the inbox
-            if not puts:
-                break
-    else:
-        raise StoreUnavailable(
-            f"{describe_partition(partition)} kept changing: nothing was delivered to it; the relay tries again"
-        )
-    wake(partition, host.home, host)
+    await put_into(partition, puts, head, runtime)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from holdfast.actors.record import (
     BLOCKED,
     DELETED,
+    DEPARTURE_PREFIX,
     HALTED,
     HIDDEN_MARK,
     NOT_BEGUN,
@@ -20,6 +21,7 @@ from holdfast.actors.record import (
     REPLY_PREFIX,
     RUNNING,
     SUSPENDED,
+    TAKEN,
     actor_of,
     decode_call,
     decode_parked,
@@ -73,8 +75,9 @@ class ActorWatch:
         self._arrived: dict[tuple[str, str], int] = {}
         self._applied: set[tuple[str, str]] = set()
 
-    def look(self, changes: Sequence[Change], inbox: Mapping[str, Iterable[Item]]) -> Iterator[str]:
-        """``inbox`` returns the messages that wait in an entity that the write touched."""
+    def look(self, changes: Sequence[Change], waiting: Mapping[str, Sequence[Item]]) -> Iterator[str]:
+        """``waiting`` are the messages that wait in an entity that the write touched, and what it has sent."""
+        inbox = {partition: _of_kind(INBOX_PREFIX, items) for partition, items in waiting.items()}
         heads = {each.item.partition: each for each in changes if each.item.sort == HEAD}
         for change in changes:
             item = change.item
@@ -83,9 +86,12 @@ class ActorWatch:
             head = heads.get(item.partition)
             told: Iterable[str] = ()
             if item.sort == HEAD:
-                told = (*_of_head(change), *_uncovered(change.after, inbox[item.partition]))
+                sent = _of_kind(DEPARTURE_PREFIX, waiting[item.partition])
+                told = (*_of_head(change), *_uncovered(change.after, inbox[item.partition], sent))
             elif item.sort.startswith(INBOX_PREFIX):
                 told = self._of_message(change, head, inbox[item.partition], alone=len(changes) == 1)
+            elif item.sort.startswith(DEPARTURE_PREFIX):
+                told = _of_departure(change, head)
             elif item.sort.startswith(REPLY_PREFIX):
                 told = _of_reply(change, head)
             elif item.sort.startswith(PARKED_PREFIX) and change.before is None and not _commits(head):
@@ -96,6 +102,9 @@ class ActorWatch:
         self, change: Change, head: Change | None, waiting: Iterable[Item], *, alone: bool
     ) -> Iterator[str]:
         message = change.item
+        if change.before is not None and change.after is not None:
+            yield from _of_taken(change.before, change.after, head)
+            return
         if change.after is not None:
             self._arrived.setdefault((message.partition, message.sort), len(self._arrived))
             if head is None or (head.before is not None and head.item.revision <= head.before.revision):
@@ -123,6 +132,21 @@ class ActorWatch:
         return self._arrived[message.partition, message.sort]
 
 
+def _of_taken(before: Item, after: Item, head: Change | None) -> Iterator[str]:
+    if replace(before, status=TAKEN) != after:
+        yield f"{before.sort} was {before!r} and became {after!r} (G5)"
+    if not _commits(head):
+        yield f"{before.sort} was noted without a commit (G4)"
+
+
+def _of_departure(change: Change, head: Change | None) -> Iterator[str]:
+    """What an actor sends leaves with a commit, under which it is due, and stays the same until it is deleted."""
+    if change.before is not None and change.after is not None:
+        yield f"{change.item.sort} was sent twice (G5)"
+    elif change.after is not None and not _commits(head):
+        yield f"{change.item.sort} was sent without a commit (G4)"
+
+
 def _of_head(change: Change) -> Iterator[str]:
     before, head = change.before, change.after
     if head is None:
@@ -137,8 +161,14 @@ def _of_head(change: Change) -> Iterator[str]:
         yield f"its state changed under version {before.epoch}, which became {head.epoch} (G3)"
 
 
-def _uncovered(head: Item | None, waiting: Iterable[Item]) -> Iterator[str]:
+def _of_kind(prefix: str, items: Iterable[Item]) -> Sequence[Item]:
+    return [each for each in items if each.sort.startswith(prefix)]
+
+
+def _uncovered(head: Item | None, waiting: Iterable[Item], sent: Sequence[Item]) -> Iterator[str]:
     """Work that would not be found if the owner died now."""
+    if head is not None and sent and (head.due_at is None or not head.body or not decode_record(head.body).departing):
+        yield f"it is due at {head.due_at} although {sent[0].sort} may not be delivered (G1)"
     if head is None or head.owner is None or not head.body:
         return
     record = decode_record(head.body)
@@ -209,7 +239,8 @@ def actor_unrest(items: Iterable[Item]) -> Iterator[str]:
         record = decode_record(head.body) if head.body else None
         if record is not None and (record.timers or record.failures or record.halted_by):
             yield f"{head.partition} rests with {[*record.timers]}, {[*record.failures]}, {record.halted_by}"
-        yield from (f"{head.partition} left {each.sort}" for each in others if each.sort.startswith(INBOX_PREFIX))
+        left = (each for each in others if each.sort.startswith((INBOX_PREFIX, DEPARTURE_PREFIX)))
+        yield from (f"{head.partition} left {each.sort}" for each in left)
 
 
 def described(items: Iterable[Item]) -> dict[str, str]:

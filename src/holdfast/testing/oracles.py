@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from holdfast.actors.record import DEPARTURE_PREFIX
 from holdfast.backends.memory import MemoryData, MemoryStore
 from holdfast.coordination.inbox import INBOX_PREFIX, USED
 from holdfast.items import HEAD, Item, Write, place
@@ -62,6 +63,8 @@ TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
 
 
 LONGEST_TOLD_CHARACTERS: Final = 200
+
+WAITING_PREFIXES: Final = (INBOX_PREFIX, DEPARTURE_PREFIX)
 
 
 SALT: Final = "simulation"
@@ -215,7 +218,7 @@ class WatchedStore(MemoryStore):
 
     def _waiting(self, partition: str) -> list[Item]:
         entity = self.data.partitions.get(partition, {})
-        return [self._watched.whole(item) for sort, item in entity.items() if sort.startswith(INBOX_PREFIX)]
+        return [self._watched.whole(item) for sort, item in entity.items() if sort.startswith(WAITING_PREFIXES)]
 
     def _whole(self, partition: str, sort: str) -> Item | None:
         """The item, with its body from the item or from its blob."""

@@ -23,6 +23,7 @@ from holdfast.errors import (
 )
 from holdfast.failure import describe
 from holdfast.items import ABSENT, AllOf, Condition, EpochIs, Expired, Item, Put, RevisionIs, StatusIn
+from holdfast.kernel.host import serving
 from holdfast.kernel.ownership import lease_until
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.kernel.wake import wake, wake_at
@@ -87,7 +88,7 @@ async def launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, orde
     if (unit := current_unit.get()) is not None:
         return await _launch_with(unit, home, workflow, order, clock)
     partition = partition_of(workflow.name, order.id)
-    if host is None or host.model_of(partition) is None:  # another app of this home has the code, and takes it up
+    if host is None or serving(host, partition) is None:  # another app of this home, or another function, takes it up
         return await _launch(home, None, workflow, order, clock)
     host.creations.expect(partition)
     try:
@@ -169,6 +170,7 @@ def _new_head(
     epoch: int,
 ) -> Item:
     now = clock.now_ms()
+    partition = partition_of(workflow.name, order.id)
     starts_at = max(now, order.starts_at)
     timeout_ms = order.timeout_ms if order.timeout_ms is not None else workflow.policy.timeout_ms
     record = ExecutionRecord(
@@ -189,9 +191,8 @@ def _new_head(
         trace=order.trace or here(),
         starts_at=0 if starts_at == now else starts_at,
         deadline_at=None if timeout_ms is None else starts_at + timeout_ms,
-        published=home.versions.own if home.versions is not None and workflow.is_pinned else "",
+        published=_published(partition, home) if workflow.is_pinned else "",
     )
-    partition = partition_of(workflow.name, order.id)
     body = encode_record(record)
     if starts_at > now or host is None or not host.has_room:
         return Item(partition=partition, status=READY, due_at=starts_at, epoch=epoch, body=body)
@@ -204,6 +205,11 @@ def _new_head(
         epoch=epoch + 1,
         body=body,
     )
+
+
+def _published(partition: str, home: Home) -> str:
+    """The version to call for it. One of a function that does not work on it would only pass the call on, for ever."""
+    return home.versions.own if home.versions is not None and home.serves(partition) else ""
 
 
 def _set_off(head: Item, home: Home, host: Host | None, clock: Clock) -> None:

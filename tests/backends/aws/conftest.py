@@ -10,7 +10,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.backends.aws.local import credentials, shared_client, shared_server
+from tests.backends.aws import hostile
+from tests.backends.aws.local import credentials, shared_client
 from tests.infra.ministack import ministack
 from tests.infra.tools import environment_or_skip
 
@@ -30,8 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def dynamodb() -> Iterator[str]:
-    """The address of an emulator."""
-    endpoint = shared_server().endpoint
+    """The address of an emulator, for homes."""
+    endpoint = hostile.endpoint()
     with credentials():
         yield endpoint
 
@@ -97,7 +98,8 @@ def open_store(client: Any, new_url: Callable[[], Awaitable[str]]) -> Callable[.
 
     async def make(wrap: Callable[[Connection], Any] = lambda connection: connection, **options: Any) -> DynamoStore:
         table = parse_address(await new_url()).table
-        transport = Transport(wrap(ThreadedConnection(None, None, client=client)), table, random=Random(7))
+        connection = wrap(ThreadedConnection(None, None, client=hostile.client(hostile.EXACT)))
+        transport = Transport(connection, table, random=Random(7))
         return DynamoStore(transport, table, **options)
 
     return make

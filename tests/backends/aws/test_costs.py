@@ -15,6 +15,8 @@ from holdfast.errors import Refused
 from holdfast.items import ABSENT, UNOWNED, AllOf, Item, LeaseLapsed, OwnerIs, Put, RevisionIs, Update, Write
 from holdfast.ports import Home
 
+pytestmark = pytest.mark.gentle("it counts requests and units")
+
 OpenStore = Callable[..., Awaitable[DynamoStore]]
 
 BODY = Random(1).randbytes(700)

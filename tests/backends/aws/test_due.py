@@ -22,6 +22,9 @@ OpenStore = Callable[..., Awaitable[DynamoStore]]
 FEW = 20
 
 
+pytestmark = pytest.mark.gentle("it counts requests")
+
+
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(due, "FEW", FEW)

@@ -31,6 +31,8 @@ from holdfast.items import (
     Write,
 )
 
+pytestmark = pytest.mark.gentle("it has faults of its own, and counts attempts")
+
 OpenStore = Callable[..., Awaitable[DynamoStore]]
 
 STORM_WRITES = 64

@@ -15,6 +15,8 @@ from tests.scenarios import scenario
 from holdfast.testing import FaultsAt, Scenario, run_scenario
 from holdfast.testing.faults import CrashAfter, LoseRing, RingFault
 
+pytestmark = pytest.mark.gentle("it has an index of its own, and compares what was reported")
+
 # All of them wait, are sent to, or are left behind, so that only a sweep can find what is to be done.
 NAMES = [
     "sleeping",

@@ -19,8 +19,11 @@ from holdfast.backends.aws.connection import ThreadedConnection
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.items import Item, Put
 from holdfast.metrics import STATES, UNITS
-from holdfast.ports import Home, Metered, Used
+from holdfast.ports import Home
 from holdfast.testing.virtual_time import run_virtual
+from holdfast.watched import Metered, Used
+
+pytestmark = pytest.mark.gentle("it counts requests and units")
 
 Story = Callable[[Cloud], Awaitable[None]]
 

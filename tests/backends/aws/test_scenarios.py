@@ -43,6 +43,7 @@ def test_a_scenario_comes_to_the_same_as_in_memory(each: Scenario, client: Any, 
     assert expected.observation.differences(found.observation, each.histories) == []
 
 
+@pytest.mark.gentle("one fault at a time, and then what was reported is compared")
 @pytest.mark.parametrize("name", CRASHED)
 def test_a_crash_at_any_write_changes_nothing(name: str, client: Any, dynamodb: str) -> None:
     (each,) = [each for each in ALL if each.name == name]

@@ -14,6 +14,8 @@ from holdfast.cost.metering import MeteringStore
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, ALWAYS, EXISTS, HEAD, Delete, Item, Put, RevisionIs, Update, Write
 
+pytestmark = pytest.mark.gentle("it counts requests and units")
+
 OpenStore = Callable[..., Awaitable[DynamoStore]]
 
 

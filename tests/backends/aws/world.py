@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
+from tests.backends.aws import hostile
+
 from holdfast.backends.aws import Bells, DynamoStore, LocalDoorbell, Transport
 from holdfast.backends.aws.blobs import INLINE_BYTES
 from holdfast.backends.aws.connection import Connection, ThreadedConnection, perform
@@ -57,7 +59,7 @@ class DynamoHomes:
 
     async def open(self) -> Home:
         owner = f"aws-{new_id()[:12]}"
-        connection = ThreadedConnection(None, None, client=self.client)
+        connection = ThreadedConnection(None, None, client=hostile.client())
         return Home(
             url=f"aws://{self.table}",
             owner=owner,
@@ -95,7 +97,7 @@ class InlineConnection:
         database.requests += 1
         if operation in CHANGES:
             database.changes += 1
-        return outside().run(perform, database.client, operation, parameters)
+        return outside().run(perform, database.way, operation, parameters)
 
     def close(self) -> None:
         pass
@@ -106,6 +108,7 @@ class DynamoDatabase:
 
     def __init__(self, client: Any, *, bounds: Bounds = BOUNDS, holds: Iterable[Item] = ()) -> None:
         self.client = client
+        self.way = hostile.lean() if hostile.is_hostile() else client
         self.table = new_table(client)
         self.stores: list[DynamoStore] = []
         self.requests = self.changes = 0

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from holdfast.actors.mailbox.marks import with_mark
 from holdfast.actors.mailbox.parked import parking, removing
 from holdfast.actors.mailbox.post import make_due, wake_actor
 from holdfast.actors.record import (
@@ -19,6 +20,7 @@ from holdfast.actors.record import (
     HIDDEN_MARK,
     PARKED_PREFIX,
     READY,
+    TAKEN,
     ActorRecord,
     Call,
     FailureRecord,
@@ -47,7 +49,7 @@ async def unpark(partition: str, place: str, args: Any, runtime: Runtime) -> Non
     """Put a parked message back into the inbox, with other arguments unless they are ``None``."""
     item, parked = await _find(partition, place, runtime)
     call = parked.call if args is None else replace(parked.call, args=_checked(args, parked.call, partition, runtime))
-    body = encode(replace(call, not_before=0))
+    body = encode(replace(call, not_before=0, numbered=False))
     message = Item(partition=partition, sort=runtime.sender.next_sort(), body=body)
     head, removed = await runtime.home.store.get(partition), await removing(item, parked, runtime.home.store)
     while True:
@@ -113,6 +115,9 @@ async def park(partition: str, runtime: Runtime) -> None:
         call = decode_call(message.body)
         writes = (*parking(partition, place, call, failure, now), Delete(partition, place, EXISTS))
         record = replace(record, parked_up_to=max(record.parked_up_to, place))
+        if call.numbered and message.status != TAKEN:
+            record, moved = with_mark(record, partition, place)
+            writes = (*writes, *moved)
         record = _told_of_parking(call, record, partition, runtime)
     body = encode_record(record)
     update = Update(

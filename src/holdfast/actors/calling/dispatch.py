@@ -14,7 +14,8 @@ from holdfast.actors.calling.optimistic import call_optimistically
 from holdfast.actors.mailbox.post import post
 from holdfast.actors.mailbox.queue import Replied
 from holdfast.actors.record import Call, Reply, describe_partition
-from holdfast.actors.turn.entity import ActorEntity, refuse_overtaken_caller
+from holdfast.actors.turn.commit import GATHERING_SECONDS, begin_commit, commit_under_way
+from holdfast.actors.turn.entity import REFUSED, ActorEntity, actor_in_memory, refuse_overtaken_caller
 from holdfast.actors.turn.replies import find_reply, replied
 from holdfast.backoff import Pauses
 from holdfast.errors import WaitTimeout
@@ -65,6 +66,8 @@ async def _apply(address: Address, request: Call, runtime: Runtime) -> Replied |
 
 
 async def _dispatch(address: Address, request: Call, runtime: Runtime) -> Replied | Reply:
+    if request.chain and runtime.home.writes_are_paid:
+        await come_behind_sent(address.partition, request, runtime)
     host = runtime.host
     if address.kind.policy.optimistic and (applied := await call_optimistically(address, request, runtime)):
         return applied
@@ -73,6 +76,20 @@ async def _dispatch(address: Address, request: Call, runtime: Runtime) -> Replie
         return outcome
     # The message may be sent again when the store gives no answer, so it is one that is known.
     return await _call_by_mail(address, replace(request, known=True), runtime)
+
+
+async def come_behind_sent(partition: str, request: Call, runtime: Runtime) -> None:
+    """Wait until what earlier runs of the caller have sent to the actor is delivered: a call comes behind it (G6)."""
+    host = runtime.host
+    caller = actor_in_memory(request.chain[-1], host)
+    while host is not None and caller is not None and caller.held and caller.sends_to(partition):
+        if caller.uncommitted.phase is REFUSED or caller.broken is not None:
+            return  # it will run again
+        begin_commit(caller, runtime, host)
+        await commit_under_way(caller)
+        await caller.departures.settled(partition)
+        if caller.sends_to(partition):
+            await asyncio.sleep(GATHERING_SECONDS)
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from holdfast import ids
+from holdfast.actors.mailbox.departures import is_departure
 from holdfast.actors.mailbox.post import wake_actor
 from holdfast.actors.mailbox.queue import Delivery, Replied
 from holdfast.actors.model import Actors
@@ -44,7 +45,7 @@ from holdfast.kernel.wake import wake_at
 if TYPE_CHECKING:
     from holdfast.actors.address import Address
     from holdfast.actors.record import Call
-    from holdfast.actors.turn.aftermath import Version
+    from holdfast.actors.turn.performed import Version
     from holdfast.kernel.runtime import Runtime
 
 MOST_RUNS: Final = 5
@@ -74,11 +75,15 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
         finished = performed.finished[0]  # behind it are the ends of replies that were kept for it
         writes = (write for each in performed.finished for write in each.writes)
         others = one_per_place(write for write in writes if place(write) != actor.place)
+        departs = any(is_departure(write, actor.partition) for write in others)
         try:
             assert actor.state is not None
             if performed.version is not actor.state.committed or others:
                 to_itself = sum(is_message_to(actor.partition, write) for write in others)
-                commit = _commit(actor.partition, performed.version, head, to_itself, runtime)
+                version = performed.version
+                if departs:  # the turn that delivers it follows the commit
+                    version = replace(version, record=replace(version.record, departing=True))
+                commit = _commit(actor.partition, version, head, to_itself, runtime)
                 await runtime.home.store.write(commit, *others)
                 warm_of(runtime).leave(_left_by(commit, head))
             elif warm is not None:  # no write has proved it right
@@ -95,7 +100,7 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
                 return None
             raise
         _tell_when_due(actor.partition, next_timer(performed.version.record), head, runtime)
-        for partition in finished.to_wake:
+        for partition in (*finished.to_wake, *((actor.partition,) if departs else ())):
             wake_actor(partition, runtime)
         if finished.handled is not None:
             tell(finished.handled, runtime)
@@ -157,7 +162,7 @@ def _commit(partition: str, version: Version, head: Item | None, to_itself: int,
         record = replace(record, left_by=f"{runtime.home.owner}/{head.epoch}/{ids.new_id()}")
     body = encode_record(record)
     now = runtime.clock.now_ms()
-    due_at = now if to_itself else next_timer(version.record)
+    due_at = now if to_itself or version.record.departing else next_timer(version.record)
     if head is None:
         new = Item(partition, revision=to_itself, status=SUSPENDED, epoch=1, due_at=due_at, body=body)
         return Put(new, ABSENT)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from holdfast.actors import record
 from holdfast.actors.record import Call, describe_partition, encode
 from holdfast.bounded import Bounded
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import InvalidState, MailboxFull, Refused, StoreUnavailable
-from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, StatusIn, Update, Write
+from holdfast.items import ABSENT, EXISTS, HEAD, Condition, Delete, Item, Put, StatusIn, Update, Write
 from holdfast.kernel.unit import Unit
 from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller
@@ -50,6 +53,9 @@ async def post_with(unit: Unit, kind: Kind, partition: str, call: Call, runtime:
     unit.refuse_elsewhere(runtime.home, describe_partition(partition))
     await _refuse_if_full(kind, partition, runtime)
     sort = unit.next_sort(runtime.sender)
+    if unit.departs(partition):
+        unit.depart(partition, sort, encode(replace(call, numbered=True)))
+        return sort
     put = Put(Item(partition, sort, body=encode(call)), ABSENT)
     head = await runtime.home.store.get(partition)
     unit.add(partition, put, make_due(partition, head, runtime))
@@ -84,10 +90,10 @@ def wake_actor(partition: str, runtime: Runtime) -> None:
     wake(partition, runtime.home, runtime.host)
 
 
-async def withdraw(partition: str, sort: str, runtime: Runtime) -> bool:
+async def withdraw(partition: str, sort: str, runtime: Runtime, when: Condition = EXISTS) -> bool:
     """Take a message back; false if it was applied, or is being applied."""
     try:
-        await write_for_caller(runtime.home.store, Delete(partition, sort, EXISTS), ours=lambda _there: False)
+        await write_for_caller(runtime.home.store, Delete(partition, sort, when), ours=lambda _there: False)
     except Refused:
         return False
     return True
@@ -105,7 +111,8 @@ async def _refuse_if_full(kind: Kind, partition: str, runtime: Runtime) -> None:
         return
     bound = kind.policy.mailbox
     page = await runtime.home.store.query(partition, prefix=INBOX_PREFIX, limit=bound)
-    room = bound - (len(page.items) if page.cursor is None else bound)
+    waiting = len(page.items) if page.cursor is None else bound
+    room = bound - waiting - backlogs_of(runtime).leaving(partition)
     if room <= 0:
         raise MailboxFull(
             f"{describe_partition(partition)} has {bound} messages waiting and takes no more: send again later, or "
@@ -115,12 +122,25 @@ async def _refuse_if_full(kind: Kind, partition: str, runtime: Runtime) -> None:
 
 
 class Backlogs:
-    """How many more messages this process may send to an actor before it has to count those that wait there."""
+    """How many more messages this process may send to an actor before it has to count those that wait there, and how
+    many are on their way there.
+    """
 
-    __slots__ = ("_room",)
+    __slots__ = ("_leaving", "_room")
 
     def __init__(self) -> None:
         self._room = Bounded[str, int](MOST_BACKLOGS)
+        self._leaving: Counter[str] = Counter()
+
+    def leaving(self, partition: str) -> int:
+        """How many messages are durable with their senders, and are still to be delivered by this process."""
+        return self._leaving[partition]
+
+    def leave(self, partition: str, change: int) -> None:
+        """There are more of them, or fewer."""
+        self._leaving[partition] += change
+        if not self._leaving[partition]:
+            del self._leaving[partition]
 
     def take(self, partition: str) -> bool:
         """Use up one place; false if it is not known whether there is one."""

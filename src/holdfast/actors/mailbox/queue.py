@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.actors.record import (
+    TAKEN,
     ActorRecord,
     Call,
     again_at,
@@ -68,9 +69,10 @@ class Series(Struct, eq=False):
 class Delivery(Struct, eq=False):
     """A call on its way through an actor. ``sort`` is its place in the inbox, ``timer`` the timer that made it and
     ``tick`` the time it is for, if it is to run at all; ``answer`` is the caller that waits for it in this process.
-    ``prepared``: that it begins to run is durable. ``behind``: the look into the inbox that it comes after. ``place``
-    identifies it among the durable messages and timers of its actor; it is empty for a call from memory, whose caller
-    runs under the epoch ``fence``, if it is an actor. ``series`` is the one that it is part of.
+    ``taken``: the marks know it although it waits for its time. ``prepared``: that it begins to run is durable.
+    ``behind``: the look into the inbox that it comes after. ``place`` identifies it among the durable messages and
+    timers of its actor; it is empty for a call from memory, whose caller runs under the epoch ``fence``, if it is an
+    actor. ``series`` is the one that it is part of.
     """
 
     call: Call
@@ -78,6 +80,7 @@ class Delivery(Struct, eq=False):
     sort: str | None = None
     timer: str | None = None
     tick: int | None = None
+    taken: bool = False
     prepared: bool = False
     behind: int = 0
     place: str = ""
@@ -91,6 +94,11 @@ class Delivery(Struct, eq=False):
             self.place = queue_place(self.call.origin)
         else:
             self.place = self.sort or ""
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the marks of its actor tell if it is a repeat."""
+        return self.call.numbered and self.sort is not None and not self.taken
 
     @property
     def skips(self) -> bool:
@@ -161,12 +169,15 @@ class Queue:
         if message.sort in self.known:
             return
         self.known.add(message.sort)
-        call = decode_call(message.body)
-        delivery = Delivery(call, sort=message.sort)
-        if call.not_before > now:
-            heappush(self._later, (call.not_before, delivery.place, delivery))
+        delivery = Delivery(decode_call(message.body), sort=message.sort, taken=message.status == TAKEN)
+        if delivery.call.not_before > now and not delivery.numbered:
+            self.add_later(delivery)
         else:
             self.mail.append(delivery)
+
+    def add_later(self, delivery: Delivery) -> None:
+        """Keep a message until its time."""
+        heappush(self._later, (delivery.call.not_before, delivery.place, delivery))
 
     def suspect(self, record: ActorRecord, now: int) -> None:
         """The last owner has died, perhaps of one of the messages and timers that are there to be run."""
@@ -216,13 +227,13 @@ class Queue:
 
     # ── What does not run ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def drop_delayed(self, record: ActorRecord) -> list[str]:
-        """Drop the messages that wait for their time, or for another attempt; answers their places."""
+    def drop_delayed(self, record: ActorRecord) -> list[Delivery]:
+        """Drop the messages that wait for their time, or for another attempt; answers them."""
         failing = [each for each in self.mail if (known := record.failures.get(each.place)) and known.failed]
         delayed = [*failing, *(each for _, _, each in self._later)]
         self.mail = deque(each for each in self.mail if each not in failing)
         self._later.clear()
-        return [each.place for each in delayed]
+        return delayed
 
     def refuse_calls(self, error: Exception) -> None:
         """Tell every caller of this process that waits."""

@@ -1,4 +1,4 @@
-"""An actor between two calls, and what a delivery leaves behind: the actor after it, and what is to be written (G4)."""
+"""What a delivery leaves behind, given what became of it: the actor after it, and what is to be written (G4)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from holdfast.actors.mailbox.marks import with_mark
 from holdfast.actors.mailbox.parked import mark_of, parking
-from holdfast.actors.mailbox.queue import Delivery, Later, Outcome, Replied
+from holdfast.actors.mailbox.queue import Delivery, Later, Replied
 from holdfast.actors.record import (
     NOT_BEGUN,
     REPLY_PREFIX,
+    TAKEN,
     ActorRecord,
     Call,
     FailureRecord,
@@ -26,12 +28,13 @@ from holdfast.actors.record import (
 from holdfast.actors.timers import after_firing, settings_replaced
 from holdfast.actors.turn.failure import Halt, Park, TellCaller, TryAgain, Verdict, after_failure, attempts_in
 from holdfast.actors.turn.failure_log import log_failure
-from holdfast.actors.turn.handling import Handled, Handling
+from holdfast.actors.turn.handling import Handling
 from holdfast.actors.turn.ordered import noted
+from holdfast.actors.turn.performed import Finished, Performed, Version, marked
 from holdfast.actors.turn.replies import RESEND_WINDOW_MS, Place, applied, let_go, replied
 from holdfast.errors import CallFailed
 from holdfast.failure import describe
-from holdfast.items import EXISTS, Delete, Item, Put, Write, parts_of
+from holdfast.items import EXISTS, Delete, Item, Put, StatusIn, Update, Write, parts_of
 
 if TYPE_CHECKING:
     from holdfast.actors.kind import Instance, Kind
@@ -40,68 +43,6 @@ if TYPE_CHECKING:
 
 MOST_RECENT: Final = 25
 """How many messages are recognised by their ids in the head; more of them in so short a time get items of their own."""
-
-
-NO_FAILURES: Final = FailureRecord()
-
-
-class Version(Struct, frozen=True):
-    """The actor between two calls: its record and its state as it is stored. Both change together or not at all."""
-
-    record: ActorRecord
-    state: bytes
-    deleted: bool = False
-
-    def failure_of(self, place: str) -> FailureRecord:
-        """How it stands with a message or timer that has failed, or perhaps killed its process."""
-        return self.record.failures.get(place, NO_FAILURES)
-
-    def with_failure(self, place: str, failure: FailureRecord, *, halts: bool = False) -> Version:
-        """The same with the attempts of a message or timer, at which the actor stops if it ``halts``."""
-        changed = self.record.failures | {place: failure}
-        return Version(replace(self.record, failures=changed, halted_by=place if halts else None), self.state)
-
-    def without_failure(self, place: str) -> Version:
-        """The same without the attempts of a message or timer: it is over."""
-        failures = self.record.failures
-        if place not in failures:
-            return self
-        others = {name: each for name, each in failures.items() if name != place}
-        return replace(self, record=replace(self.record, failures=others))
-
-
-class Finished(Struct, frozen=True):
-    """A delivery that has run: the actor after it, what else is to be written for it, and who is woken then.
-
-    ``reply`` is the one among the writes: a repeat of the call finds it before it is durable. ``handled`` is the
-    attempt, if it is traced.
-    """
-
-    delivery: Delivery
-    outcome: Outcome
-    version: Version
-    writes: tuple[Write, ...] = ()
-    to_wake: tuple[str, ...] = ()
-    reply: Reply | None = None
-    handled: Handled | None = None
-
-
-class Performed(Struct, frozen=True):
-    """What a delivery leaves behind: the actor after it, and what is to be committed for it, in this order.
-
-    ``instance`` is the actor in memory, if it is as ``version`` says. ``again`` is the delivery if it is to be tried
-    once more.
-    """
-
-    version: Version
-    finished: tuple[Finished, ...] = ()
-    instance: Instance | None = None
-    again: Delivery | None = None
-
-    def traced(self, handling: Handling, at: int, outcome: str, error: str = "") -> Performed:
-        """The same, with the attempt that a tracer is told of once it is durable."""
-        first, *others = self.finished
-        return replace(self, finished=(replace(first, handled=Handled(handling, at, outcome, error)), *others))
 
 
 # ── What may become of a delivery ───────────────────────────────────────────────────────────────────────────────────
@@ -113,10 +54,21 @@ class Earlier(Struct, frozen=True):
     reply: Reply
 
 
+class Known(Struct, frozen=True):
+    """The marks of the actor say that the message was applied before."""
+
+
+class Early(Struct, frozen=True):
+    """The message waits for its time: it is noted in the marks now, in the order in which it was sent."""
+
+
 class Deletion(Struct, frozen=True):
-    """The actor ends, and with it the messages at ``delayed`` that wait for their time."""
+    """The actor ends, and with it the messages at ``delayed`` that wait for their time, or for another attempt. The
+    marks do not know those at ``numbered`` yet.
+    """
 
     delayed: tuple[str, ...]
+    numbered: tuple[str, ...] = ()
 
 
 class Skip(Struct, frozen=True):
@@ -143,6 +95,8 @@ class Failed(Struct, frozen=True):
     handling: Handling | None = None
 
 
+Became = Ran | Failed | Earlier | Known | Early | Deletion | Skip
+
 OUTCOMES: Final[dict[type[Verdict], str]] = {
     TellCaller: "failed",
     TryAgain: "retrying",
@@ -164,21 +118,32 @@ class Aftermath(Struct, frozen=True):
     kind: Kind
     runtime: Runtime
 
-    def of(self, became: Ran | Failed | Earlier | Deletion | Skip) -> Performed:
+    def of(self, became: Became) -> Performed:
         """What the delivery leaves behind, given what became of it."""
+        match became:
+            case Known():
+                self.runtime.emit("delivery_repeated", partition=self.partition, place=self.delivery.place)
+                version = self.before.without_failure(self.delivery.place)
+                return Performed(version, (self._taken_out(version),), self.instance)
+            case Early():
+                return self._taken_in()
+            case _:
+                return marked(self._of(became), self.delivery, self.partition)
+
+    def _of(self, became: Ran | Failed | Earlier | Deletion | Skip) -> Performed:
         match became:
             case Ran(handling=handling):
                 performed = self._run(became)
                 return performed if handling is None else performed.traced(handling, self._now, "done")
             case Failed(error=error, handling=handling):
-                performed = self.given(verdict := self._verdict(became))
+                performed = self._given(verdict := self._verdict(became))
                 if handling is None:
                     return performed
                 return performed.traced(handling, self._now, OUTCOMES[type(verdict)], describe(error).type)
             case Earlier(reply):
                 return self._repeated(reply)
-            case Deletion(delayed):
-                return self._deleted(delayed)
+            case Deletion(delayed, numbered):
+                return self._deleted(delayed, numbered)
             case Skip(timer):
                 self.runtime.emit("tick_skipped", partition=self.partition, timer=timer)
                 record = replace(self.before.record, timers=self._timers_after(self.before.record.timers))
@@ -190,6 +155,9 @@ class Aftermath(Struct, frozen=True):
 
     def given(self, verdict: Verdict) -> Performed:
         """What the delivery leaves behind, given what is to become of it after it has failed."""
+        return marked(self._given(verdict), self.delivery, self.partition)
+
+    def _given(self, verdict: Verdict) -> Performed:
         match verdict:
             case TellCaller(error, called):
                 return self._told(error, called)
@@ -297,8 +265,15 @@ class Aftermath(Struct, frozen=True):
         return [self._carried(version, tuple(part)) for part in let_go(called, until, self.runtime.home)]
 
     def _receipt(self) -> tuple[Write, ...]:
-        """Take the message out of the inbox, if it is one."""
-        return () if self.delivery.sort is None else (Delete(self.partition, self.delivery.sort, EXISTS),)
+        """Take the message out of the inbox, if it is one. One that was taken back may have been delivered again."""
+        if self.delivery.sort is None:
+            return ()
+        when = StatusIn((TAKEN,)) if self.delivery.taken else EXISTS
+        return (Delete(self.partition, self.delivery.sort, when),)
+
+    def _taken_out(self, version: Version) -> Finished:
+        """What is to be committed for a message that is only taken out of the inbox."""
+        return Finished(self.delivery, Replied(), version, self._receipt())
 
     def _carried(self, version: Version, writes: tuple[Write, ...] = ()) -> Finished:
         """What is to be committed for the delivery and answers no caller."""
@@ -370,14 +345,26 @@ class Aftermath(Struct, frozen=True):
             return Performed(version, (self._answered(outcome, version),), self.instance)  # it waits for a reply item
         return Performed(version, (Finished(delivery, outcome, version, self._receipt()),), self.instance)
 
-    def _deleted(self, delayed: tuple[str, ...]) -> Performed:
+    def _taken_in(self) -> Performed:
+        """Note a message that waits for its time, and keep it until then."""
+        call, sort = self.delivery.call, self.delivery.place
+        record, moved = with_mark(self.before.record, self.partition, sort)
+        version = Version(record, self.before.state, self.before.deleted).without_failure(sort)
+        taken = Update(partition=self.partition, sort=sort, when=EXISTS, status=TAKEN)
+        later = Delivery(call, sort=sort, taken=True)
+        return Performed(version, (self._carried(version, (taken, *moved)),), self.instance, later=later)
+
+    def _deleted(self, delayed: tuple[str, ...], numbered: tuple[str, ...]) -> Performed:
         """End the actor. What was sent to this life of it, and was to come later, does not come to the next."""
-        ended = [Delete(self.partition, sort) for sort in delayed]
+        record, ended = self.before.record, [Delete(self.partition, sort) for sort in delayed]
+        moved: tuple[Write, ...] = ()
+        for sort in numbered:
+            record, writes = with_mark(record, self.partition, sort)
+            moved += writes
+        before = Version(record, self.before.state, self.before.deleted)
         # One write with the deletion, or before it: never left behind it.
-        first = [self._carried(self.before, tuple(part)) for part in parts_of(ended, self.runtime.home.bounds)]
+        first = [self._carried(before, tuple(part)) for part in parts_of([*moved, *ended], self.runtime.home.bounds)]
         instance = self.kind.fresh()
-        record = replace(
-            self.before.record, schema=self.kind.schema, state=NOT_BEGUN, timers={}, failures={}, halted_by=None
-        )
+        record = replace(record, schema=self.kind.schema, state=NOT_BEGUN, timers={}, failures={}, halted_by=None)
         version = Version(record, self.kind.encode(instance), deleted=True)
         return Performed(version, (*first, self._answered(Replied(b"null"), version)), instance)

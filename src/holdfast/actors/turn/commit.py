@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from holdfast.actors.mailbox.departures import is_departure
 from holdfast.actors.mailbox.post import make_due
 from holdfast.actors.mailbox.queue import ELSEWHERE
 from holdfast.actors.record import (
@@ -23,14 +24,14 @@ from holdfast.actors.record import (
     encode_record,
     next_timer,
 )
-from holdfast.actors.turn.aftermath import Finished, Version
 from holdfast.actors.turn.entity import REFUSED, ActorEntity, Gathering, Refusal, Writing
 from holdfast.actors.turn.handling import tell
+from holdfast.actors.turn.performed import Finished, Version, writes_of
 from holdfast.backoff import Pauses
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced, is_leased
 from holdfast.errors import Refused, StoreUnavailable
-from holdfast.items import HEAD, AllOf, Item, OwnerIs, Put, RevisionIs, Update, one_per_place, place
+from holdfast.items import HEAD, AllOf, Delete, Item, OwnerIs, Put, RevisionIs, Update, one_per_place, place
 from holdfast.kernel.entity import Owned
 from holdfast.kernel.ownership import check, lease_until, ours
 from holdfast.kernel.wake import notify
@@ -138,6 +139,7 @@ async def _commit(
             await _write(batch, version, actor, runtime, host, None if left.finished else rest)
             state.committed = version
             _release(batch, actor, runtime, host)
+            _depart(batch, actor, runtime)
             batch = []
             if concurrent and _may_wait(actor, host):
                 break
@@ -182,10 +184,15 @@ async def _write(
         await _confirm(actor, host)
         return
     to_itself = int(any(is_message_to(actor.partition, write) for write in others))
-    if to_itself or actor.unread:  # an owner that releases it says when to look again, and has to have seen all
+    departs = any(is_departure(write, actor.partition) for write in others)
+    arrived = actor.departures.acknowledgements(room_in(host.home.bounds, others))
+    others += arrived
+    remains = departs or actor.departures.remains_without(arrived)
+    if to_itself or remains or actor.unread:  # an owner that releases it says when to look again, and has seen all
         rest = None
     pauses, doubtful = Pauses(), False
-    update = _update(version, to_itself, actor, host, rest)
+    after = After(version, to_itself, remains=remains)
+    update = _update(after, actor, host, rest)
     while True:
         try:
             await host.home.store.write(update, *others)
@@ -198,7 +205,7 @@ async def _write(
                 actor.advance(actor.epoch, refused.item.revision, ours(actor).lease_until, refused.item.due_at)
                 actor.notify()
                 rest = None
-                update = _update(version, to_itself, actor, host, rest)
+                update = _update(after, actor, host, rest)
                 continue
             if doubtful and _is_written(refused.item, update, actor, host):
                 break
@@ -208,6 +215,7 @@ async def _write(
         except StoreUnavailable:
             doubtful = True
             await pauses.wait()
+    actor.departures.acknowledged(arrived)
     _advance(actor, update, to_itself)
 
 
@@ -223,9 +231,19 @@ def _advance(actor: ActorEntity, update: Update, to_itself: int) -> None:
         actor.notify()  # what it has sent to itself was not read yet
 
 
-def _update(version: Version, to_itself: int, actor: ActorEntity, host: Host, rest: Rest | None) -> Update:
+class After(Struct, frozen=True, gc=False):
+    """What a commit leaves: the actor, whether it has sent itself a message (1) or not (0), and whether departures of
+    it ``remain`` in the store.
+    """
+
+    version: Version
+    to_itself: int
+    remains: bool
+
+
+def _update(after: After, actor: ActorEntity, host: Host, rest: Rest | None) -> Update:
     """The write to the head. It depends on no wake-up if it says when to look next: a wake-up says "now"."""
-    owner, now = host.home.owner, host.clock.now_ms()
+    owner, now, version = host.home.owner, host.clock.now_ms(), after.version
     # Of an actor that has ended the stamp stays: what it publishes when it begins again comes behind all of before.
     record = version.record if version.deleted else replace(version.record, state=Raw(version.state))
     hold = ours(actor)
@@ -239,10 +257,11 @@ def _update(version: Version, to_itself: int, actor: ActorEntity, host: Host, re
             lease_until=None,
             due_at=rest.due_at,
             expires_at=rest.expires_at,
-            body=encode_record(replace(record, left_by=f"{owner}/{hold.epoch}")),
+            body=encode_record(replace(record, departing=False, left_by=f"{owner}/{hold.epoch}")),
             add_epoch=1,
         )
-    due = now if to_itself else next_timer(version.record)
+    record = replace(record, departing=after.remains, left_by="")
+    due = now if after.to_itself or after.remains else next_timer(version.record)
     covered = due is None or (hold.due_at is not None and hold.due_at <= due)
     return Update(
         partition=actor.partition,
@@ -250,10 +269,15 @@ def _update(version: Version, to_itself: int, actor: ActorEntity, host: Host, re
         status=DELETED if version.deleted else RUNNING,
         lease_until=_lease_end(hold, now, host),
         due_at=UNSET if covered else due,
-        body=encode_record(replace(record, left_by="")),
+        body=encode_record(record),
         add_epoch=1,
-        add_revision=to_itself,
+        add_revision=after.to_itself,
     )
+
+
+def room_in(bounds: Bounds | None, writes: Sequence[Write]) -> int | None:
+    """How many small writes fit into a call together with these and one more; ``None``: any number."""
+    return None if bounds is None else max(0, bounds.writes - len(writes) - 1)
 
 
 def _lease_end(hold: Owned, now: int, host: Host) -> int:
@@ -307,13 +331,19 @@ def _tell_doubt(batch: Sequence[Finished], actor: ActorEntity) -> None:
             each.delivery.fail(error)
 
 
+def _depart(batch: Sequence[Finished], actor: ActorEntity, runtime: Runtime) -> None:
+    """What these have sent is durable, and is delivered now."""
+    sent = [each for each in writes_of(batch) if is_departure(each, actor.partition)]
+    if sent:
+        actor.depart([each.item for each in sent], runtime)
+
+
 def _release(batch: Sequence[Finished], actor: ActorEntity, runtime: Runtime, host: Host) -> None:
     """It is durable: replies leave, and the receivers of what was sent are told to look (G7)."""
     answered = False
     for each in batch:
         actor.uncommitted.is_durable(each)
-        if each.delivery.sort is not None:
-            actor.queue.known.discard(each.delivery.sort)
+        actor.queue.known.difference_update(write.sort for write in each.writes if isinstance(write, Delete))
         each.delivery.resolve(each.outcome)
         if each.handled is not None:
             tell(each.handled, runtime)

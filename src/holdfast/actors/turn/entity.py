@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeGuard
 
 from msgspec import Struct
 
+from holdfast.actors.mailbox.departures import Departures, is_departure
 from holdfast.actors.mailbox.queue import Answer, Delivery, Outcome, Queue, Replied, Series
-from holdfast.actors.record import Call, Reply, decode_call, key_of
-from holdfast.actors.turn.aftermath import Finished, Performed, Version
+from holdfast.actors.record import Call, Reply, decode_call, decode_departure, key_of
+from holdfast.actors.turn.aftermath import Deletion
+from holdfast.actors.turn.performed import Finished, Performed, Version, writes_of
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.lease import Fenced
 from holdfast.items import HEAD, Item, Put, Write
@@ -87,10 +89,11 @@ class Running(Struct, eq=False):
 class ActorEntity(Entity):
     """One actor that this process has in memory; a ``passing`` one is only there for a while.
 
-    A ``hot`` one was claimed a moment after this process had left it, at ``left_at`` (milliseconds).
+    A ``hot`` one was claimed a moment after this process had left it, at ``left_at`` (milliseconds). ``departures`` is
+    what it has sent that is durable and not deleted.
     """
 
-    __slots__ = ("hot", "kind", "left_at", "passing", "queue", "running", "state", "uncommitted")
+    __slots__ = ("departures", "hot", "kind", "left_at", "passing", "queue", "running", "state", "uncommitted")
 
     def __init__(self, partition: str, model: Model, kind: Kind) -> None:
         super().__init__(partition, model)
@@ -99,6 +102,7 @@ class ActorEntity(Entity):
         self.queue = Queue()
         self.state: Loaded | None = None
         self.uncommitted = Uncommitted()
+        self.departures = Departures(partition)
         self.running: Running | None = None
         self.hot = False
         self.left_at = 0
@@ -167,15 +171,17 @@ class ActorEntity(Entity):
         assert self.state is not None
         return self.queue.next_due(self.state.version.record)
 
-    def drop_delayed(self, now: int) -> tuple[str, ...]:
-        """Drop the messages that were sent and wait for their time, or for another attempt; answers their places."""
+    def drop_delayed(self, now: int) -> Deletion:
+        """Drop the messages that were sent and wait for their time, or for another attempt: the actor ends."""
         assert self.state is not None
         puts = (
             each.item for finished in self.uncommitted.finished for each in finished.writes if isinstance(each, Put)
         )
         own = (each for each in puts if each.partition == self.partition and each.sort.startswith(INBOX_PREFIX))
         delayed = (each.sort for each in own if decode_call(each.body).not_before > now)
-        return (*self.queue.drop_delayed(self.state.version.record), *delayed)
+        dropped = self.queue.drop_delayed(self.state.version.record)
+        numbered = tuple(each.place for each in dropped if each.numbered)
+        return Deletion((*(each.place for each in dropped), *delayed), numbered)
 
     # ── What has run ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -194,6 +200,23 @@ class ActorEntity(Entity):
         if performed.again is not None:
             performed.again.prepared = False
             self.queue.put_back(performed.again)
+        if performed.later is not None:
+            self.queue.add_later(performed.later)
+
+    def depart(self, entries: Iterable[Item], runtime: Runtime) -> None:
+        """Deliver what it has sent, now that it is durable; its turn is woken when a receiver has all."""
+        self.departures.begin(entries, runtime, self._departed)
+
+    def sends_to(self, partition: str) -> bool:
+        """Whether something that it has sent there, and that is durable or will be, is not delivered."""
+        if self.departures.waits_for(partition):
+            return True
+        sent = (each.item for each in writes_of(self.uncommitted.finished) if is_departure(each, self.partition))
+        return any(decode_departure(each.body).to == partition for each in sent)
+
+    def _departed(self, error: Exception | None) -> None:
+        self.broken = error or self.broken
+        self.wake()
 
     # ── Starting over ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -212,6 +235,7 @@ class ActorEntity(Entity):
 
     def unload(self) -> None:
         self.state = None
+        self.departures.forget()
         self.reset()
 
     def forget(self) -> None:

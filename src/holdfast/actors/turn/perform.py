@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
+from holdfast.actors.mailbox.marks import is_repeat
 from holdfast.actors.mailbox.queue import Delivery
 from holdfast.actors.record import Call
 from holdfast.actors.scope import Turn
-from holdfast.actors.turn.aftermath import Aftermath, Deletion, Earlier, Failed, Performed, Ran, Skip, Version
+from holdfast.actors.turn.aftermath import Aftermath, Became, Earlier, Early, Failed, Known, Ran, Skip
 from holdfast.actors.turn.entity import ActorEntity, Running
 from holdfast.actors.turn.failure import attempts_in
 from holdfast.actors.turn.handling import Handling, surrounding
+from holdfast.actors.turn.performed import Performed, Version
 from holdfast.actors.turn.replies import find_delivered, find_earlier
 from holdfast.coordination.lease import Fenced
 from holdfast.coordination.salt import HomeSalt
@@ -34,11 +36,17 @@ async def perform(delivery: Delivery, actor: ActorEntity, runtime: Runtime) -> P
     return found.of(await _run_once(found, actor))
 
 
-async def _run_once(found: Aftermath, actor: ActorEntity) -> Ran | Failed | Earlier | Deletion | Skip:
+async def _run_once(found: Aftermath, actor: ActorEntity) -> Became:
     delivery, version, runtime = found.delivery, found.before, found.runtime
     call, due_at = delivery.call, delivery.tick
     assert actor.state is not None
-    page, left = actor.state.committed.record.page, actor.uncommitted.replies
+    committed = actor.state.committed.record
+    if delivery.numbered:
+        if await is_repeat(delivery.place, version.record, committed, actor.partition, runtime.home.store):
+            return Known()
+        if call.not_before > runtime.clock.now_ms():
+            return Early()
+    page, left = committed.page, actor.uncommitted.replies
     if (delivered := await find_delivered(call, version.record, page, left, actor.partition, runtime)) is not None:
         return Earlier(delivered)
     if call.known or delivery.sort is not None:
@@ -46,7 +54,7 @@ async def _run_once(found: Aftermath, actor: ActorEntity) -> Ran | Failed | Earl
         if earlier is not None:
             return Earlier(earlier)
     if call.method == DELETE_METHOD:
-        return Deletion(actor.drop_delayed(runtime.clock.now_ms()))
+        return actor.drop_delayed(runtime.clock.now_ms())
     if delivery.timer is not None and delivery.skips:
         return Skip(delivery.timer)
     salt = await runtime.kept.get(HomeSalt, HomeSalt).of(runtime.home)

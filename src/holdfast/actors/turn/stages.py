@@ -8,11 +8,13 @@ refused; a worker that has lost the lease learns of it by its next one (G3).
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.actors.mailbox.departures import departures_of, is_departure
 from holdfast.actors.mailbox.post import halted
 from holdfast.actors.mailbox.queue import ELSEWHERE, HELD_UP, Delivery
 from holdfast.actors.record import (
@@ -27,16 +29,17 @@ from holdfast.actors.record import (
     ActorRecord,
     decode_record,
 )
-from holdfast.actors.turn.aftermath import Aftermath, Version
+from holdfast.actors.turn.aftermath import Aftermath
 from holdfast.actors.turn.commit import begin_commit, commit, commit_under_way
 from holdfast.actors.turn.entity import REFUSED, ActorEntity, Loaded, refuse_overtaken_caller
 from holdfast.actors.turn.failure import after_deaths
 from holdfast.actors.turn.perform import perform
+from holdfast.actors.turn.performed import Version, writes_of
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.arrived import arrived
 from holdfast.coordination.inbox import INBOX_PREFIX, NEVER_WOKEN
 from holdfast.coordination.lease import Closed, Fenced, Held
-from holdfast.errors import Refused
+from holdfast.errors import Refused, StoreUnusable
 from holdfast.items import ABSENT, Item, Put, place
 from holdfast.kernel.host import settled
 from holdfast.kernel.outcomes import AGAIN, Blocked, Idle, Left, LeftBehind, Next, Released, Rest
@@ -85,7 +88,14 @@ class ActorStages(Struct, frozen=True, gc=False):
 
     async def load(self, entity: ActorEntity, unloaded: Unloaded, _host: Host, /) -> None:
         """See ``Stages``."""
-        load(entity, unloaded.head, taken_over=unloaded.taken_over)
+        try:
+            load(entity, unloaded.head, taken_over=unloaded.taken_over)
+        except Blocked:
+            with suppress(StoreUnusable):  # no code at all can read it
+                await depart_again(entity, decode_record(unloaded.head.body), self.runtime)
+            raise
+        assert entity.state is not None
+        await depart_again(entity, entity.state.version.record, self.runtime)
         entity.unloaded = None
 
     async def receive(self, entity: ActorEntity, _head: Item | None, host: Host, /) -> None:
@@ -108,7 +118,13 @@ class ActorStages(Struct, frozen=True, gc=False):
         await commit(entity, self.runtime, host, rest)
         if rest is not None and not entity.held:
             return Released(rest)
-        if not (entity.halting or host.draining):
+        runs_on = not (entity.halting or host.draining)
+        if entity.departures.under_way:
+            if runs_on:
+                return Idle(entity.next_due(), busy=True)
+            await entity.departures.settled()  # what has come meanwhile does not run
+            return AGAIN
+        if runs_on:
             return Idle(entity.next_due(), patience_seconds(entity, host))
         if entity.unread or not entity.settled:
             return AGAIN
@@ -116,11 +132,15 @@ class ActorStages(Struct, frozen=True, gc=False):
 
     async def rest(self, entity: ActorEntity, host: Host, /) -> Rest:
         """See ``Stages``."""
-        return await rest_of(entity, host)
+        await acknowledge(entity, host, besides=1)
+        rest = await rest_of(entity, host)
+        return replace(rest, others=entity.departures.acknowledgements())
 
     def left(self, entity: ActorEntity, left: Left, host: Host, /) -> None:
         """See ``Stages``. Calls that wait for one that takes none are sent elsewhere."""
         entity.left_at = host.clock.now_ms()
+        if isinstance(left, Rest):
+            entity.departures.acknowledged(left.others)
         if not (entity.halting or host.draining):
             settled(entity, left, host)
             return
@@ -135,6 +155,8 @@ class ActorStages(Struct, frozen=True, gc=False):
     async def failed(self, entity: ActorEntity, error: Exception, host: Host, /) -> None:
         """See ``Stages``."""
         if isinstance(error, Blocked):
+            await entity.departures.settled()
+            await acknowledge(entity, host)
             await block(entity, str(error), host)
         else:
             await commit_under_way(entity)
@@ -172,6 +194,24 @@ def load(actor: ActorEntity, head: Item, *, taken_over: bool = False) -> None:
     deleted = bool(head.body) and record.state == NOT_BEGUN
     version = Version(replace(record, schema=kind.schema), state, deleted=deleted)
     actor.state = Loaded(version, version, instance, taken_over=taken_over)
+
+
+async def depart_again(actor: ActorEntity, record: ActorRecord, runtime: Runtime) -> None:
+    """Deliver what the last owner has left, before anything newer. Also if there is no code for the actor's state."""
+    if record.departing:
+        actor.depart(await departures_of(actor.partition, runtime.home.store), runtime)
+
+
+async def acknowledge(actor: ActorEntity, host: Host, *, besides: int = 0) -> None:
+    """Delete entries whose delivery is confirmed, unless they fit into a write with a number of others. Each is deleted
+    once and for good: it does not matter whether the actor is still ours.
+    """
+    bounds = host.home.bounds
+    while gone := actor.departures.acknowledgements(None if bounds is None else bounds.writes):
+        if besides and (bounds is None or len(gone) + besides <= bounds.writes):
+            return
+        await write_until_known(host.home.store, *gone, ours=lambda _there: True)
+        actor.departures.acknowledged(gone)
 
 
 async def read_inbox(actor: ActorEntity, host: Host) -> None:
@@ -264,10 +304,11 @@ async def rest_at_once(actor: ActorEntity, host: Host) -> Rest | None:
     if patience_seconds(actor, host) or not left.finished or left.phase is REFUSED or actor.halting or host.draining:
         return None
     due = actor.next_due()
+    if actor.departures.under_way or any(is_departure(each, actor.partition) for each in writes_of(left.finished)):
+        return None  # it is released when that is delivered
     if actor.has_news or actor.queue.mail or (due is not None and due <= host.clock.now_ms()):
         return None
-    writes = (place(write) for each in left.finished for write in each.writes)
-    if actor.passing and any(sort.startswith(PARKED_PREFIX) for _, sort in writes):
+    if actor.passing and any(place(each)[1].startswith(PARKED_PREFIX) for each in writes_of(left.finished)):
         return None  # whether it is to be forgotten is known when that is in the store
     return await rest_of(actor, host)
 

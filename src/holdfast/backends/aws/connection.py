@@ -53,7 +53,27 @@ def new_client(region: str | None, endpoint: str | None, service: str = "dynamod
         user_agent=f"Botocore/{version} lib/holdfast",  # botocore's own is computed each time
     )
     session: Any = Session()
-    return session.create_client(service, region_name=region, endpoint_url=endpoint, config=config)
+    client: Any = session.create_client(service, region_name=region, endpoint_url=endpoint, config=config)
+    client.meta.events.register("response-received", check_is_whole)
+    return client
+
+
+class AnswerCut(Exception):
+    """The connection was cut in the middle of an answer: what was asked for may have been done."""
+
+
+def check_is_whole(event_name: str, response_dict: dict[str, Any] | None, **_: Any) -> None:
+    """Raise ``AnswerCut`` if a body is shorter than its header says.
+
+    botocore tells urllib3 not to compare them (``enforce_content_length=False`` in ``botocore.httpsession``), and takes
+    JSON that it cannot read for an answer without any content. So half of an item would be no item. Only its legacy
+    mode of retries compares checksums. The bodies of streams are checked as they are read, and ``HEAD`` has none.
+    """
+    if response_dict is None or event_name.rpartition(".")[2].startswith("Head"):
+        return
+    body, length = response_dict["body"], response_dict["headers"].get("content-length")
+    if isinstance(body, bytes) and length is not None and len(body) != int(length):
+        raise AnswerCut(f"{len(body)} of {length} bytes came")
 
 
 class ThreadedConnection:

@@ -43,6 +43,24 @@ def queue(prefix: str, which: str, *, dead: bool = False) -> str:
     return f"{base(prefix)}-{which}{'-dead' if dead else ''}{'.fifo' if which == ORDERED else ''}"
 
 
+def function(prefix: str, name: str) -> str:
+    """One of several functions: ``main`` has the name that everything has which exists once.
+
+    >>> function("shop", "pdf")
+    'shop-holdfast-pdf'
+    """
+    return base(prefix) if name == "main" else f"{base(prefix)}-{name}"
+
+
+def doorbell(function: str) -> str:
+    """The queue of hints for one of several functions: ``DOORBELL`` for the function ``main``.
+
+    >>> doorbell("pdf")
+    'doorbell-pdf'
+    """
+    return DOORBELL if function == "main" else f"{DOORBELL}-{function}"
+
+
 def metrics(prefix: str) -> str:
     """The namespace of the metrics of a home: those of sweeps, and those that are counted in its logs."""
     return f"Holdfast/{prefix}"

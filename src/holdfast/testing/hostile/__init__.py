@@ -23,6 +23,7 @@ from holdfast.testing.hostile.rules import (
     Transactions,
     Unprocessed,
 )
+from holdfast.testing.hostile.streams import Disorder, disordered
 
 __all__ = [
     "HOSTILE",
@@ -30,6 +31,7 @@ __all__ = [
     "LIKE_THE_SERVICE",
     "Capacity",
     "Cuts",
+    "Disorder",
     "Failures",
     "Fault",
     "HostileDynamoDB",
@@ -42,4 +44,5 @@ __all__ = [
     "TornPages",
     "Transactions",
     "Unprocessed",
+    "disordered",
 ]

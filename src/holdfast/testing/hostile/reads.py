@@ -20,6 +20,9 @@ from holdfast.testing.hostile.upstream import Reply
 LONGEST_PAGE: Final = 1_000
 """A page that is cut short has fewer items than this."""
 
+SKEW: Final = 4
+"""Most pages that are cut short are very short: a draw to the power of this, of what was asked for."""
+
 
 async def get(request: Request, state: State) -> Answer:
     """The answer to a ``GetItem``: an item of a transaction under way is seen before or after it."""
@@ -94,7 +97,7 @@ def _limit(request: Request, state: State) -> dict[str, int]:
     rule = state.rules.short_pages
     if rule is None or not request.dice.happens("short page", rule.share):
         return {}
-    return {"Limit": 1 + request.dice.below("page", max(1, _most(request.parameters) - 1))}
+    return {"Limit": 1 + int(request.dice.draw("page") ** SKEW * max(0, _most(request.parameters) - 1))}
 
 
 def _past(table: Table, index: str | None, state: State) -> dict[Place, Item | None]:

@@ -29,6 +29,8 @@ class Fault(StrEnum):
     CUT_BEFORE = "connection cut, not applied"
     CUT_AFTER = "connection cut, applied"
     CUT_WITHIN = "connection cut within the answer"
+    RECORD_LATE = "record of a stream passed by others"
+    RECORD_AGAIN = "record of a stream sent again"
 
 
 class Report:

@@ -1,0 +1,98 @@
+"""The way of homes under test to DynamoDB Local: straight, or through a proxy with the faults of the service.
+
+``HOLDFAST_HOSTILE=<seed>`` sets the proxy in front of the emulator, for every home of a run. Tables are made, and
+looked at by tests, straight. A test that counts requests or units one by one is marked ``gentle``, and left out of such
+a run.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+from typing import Any
+
+from msgspec.structs import replace
+from tests.backends.aws.lean import LeanClient
+from tests.backends.aws.local import credentials, lean_client, shared_client, shared_server
+
+from holdfast.backends.aws.connection import new_client
+from holdfast.testing.hostile import (
+    HOSTILE,
+    Cuts,
+    Failures,
+    HostileDynamoDB,
+    IndexLag,
+    Rules,
+    Slowness,
+    Throttling,
+    Transactions,
+)
+
+SEED = "HOLDFAST_HOSTILE"
+
+OFTEN = replace(
+    HOSTILE,
+    transactions=Transactions(0.01),
+    torn_pages=None,
+    index_lag=IndexLag(0.5),
+    throttling=Throttling(0.02),
+    failures=Failures(0.01, 0.01),
+    slowness=Slowness(0.02, 0.05),
+    cuts=Cuts(0.003, 0.003, 0.003),
+)
+"""Often enough that every test meets some, and rare enough that a test takes no minutes."""
+
+EXACT = replace(OFTEN, index_lag=None, short_pages=None, failures=None, cuts=None)
+"""For tests of the store itself: each request is answered, in one page, and the index is up to date. Whether a write
+was applied whose answer was lost, a store cannot always know; the engine above it reads again.
+"""
+
+IN_VIRTUAL_TIME = replace(OFTEN, index_lag=None, slowness=None)
+"""Its lag would be hours there; ``lagging`` has an index that lags in virtual time."""
+
+
+def is_hostile() -> bool:
+    """Whether homes go through the proxy."""
+    return SEED in os.environ
+
+
+def endpoint() -> str:
+    """The endpoint for homes."""
+    return _proxy(OFTEN).url if is_hostile() else shared_server().endpoint
+
+
+@functools.cache
+def client(rules: Rules = OFTEN) -> Any:
+    """A client of botocore for homes, that all of this process share."""
+    if not is_hostile():
+        return shared_client()
+    with credentials():
+        return new_client("eu-west-1", _proxy(rules).url)
+
+
+@functools.cache
+def lean() -> LeanClient:
+    """A client for homes in virtual time."""
+    return LeanClient(_proxy(IN_VIRTUAL_TIME).url) if is_hostile() else lean_client()
+
+
+def told() -> list[str]:
+    """What homes have suffered so far; fails if it is nothing."""
+    reports = [each.report for each in MADE if each.report.requests.total() > ENOUGH]
+    for report in reports:
+        assert report.faults, f"no fault in {report.requests.total()} requests: nothing was proven"
+    return list(map(str, reports))
+
+
+ENOUGH = 1_000
+MADE: list[HostileDynamoDB] = []
+
+
+@functools.cache
+def _proxy(rules: Rules) -> HostileDynamoDB:
+    shared_client()  # the emulator is warm then
+    proxy = HostileDynamoDB(shared_server().endpoint, seed=int(os.environ[SEED]), rules=rules).__enter__()
+    MADE.append(proxy)
+    atexit.register(proxy.__exit__)
+    return proxy
