@@ -572,8 +572,9 @@ def test_each_function_is_called_by_its_queue_and_the_main_one_by_all_else():
     queues = of_type(SEVERAL, "AWS::SQS::Queue")
     assert queues["DoorbellPdf"]["QueueName"] == "shop-holdfast-doorbell-pdf"
     assert (queues["DoorbellPdf"]["VisibilityTimeout"], queues["DoorbellMail"]["VisibilityTimeout"]) == (3600, 360)
-    (rule,) = of_type(SEVERAL, "AWS::Events::Rule").values()
-    assert [each["Arn"] for each in rule["Targets"]] == [{"Ref": "FunctionLive"}]
+    rules = of_type(SEVERAL, "AWS::Events::Rule")
+    assert rules.keys() == {"SweepRule", "CleanUpRule"}
+    assert [each["Arn"] for rule in rules.values() for each in rule["Targets"]] == [{"Ref": "FunctionLive"}] * 2
     assert len(of_type(SEVERAL, "AWS::Lambda::Alias")) == len(of_type(SEVERAL, "AWS::Lambda::Version")) == 3
     alarms = of_type(SEVERAL, "AWS::CloudWatch::Alarm")
     assert {"FunctionPdfErrorsAlarm", "DoorbellPdfDeadAlarm", "FunctionMailThrottledAlarm"} < alarms.keys()

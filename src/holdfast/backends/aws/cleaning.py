@@ -31,7 +31,7 @@ MARK: Final = {"B": BLOB_MARK}
 
 
 SEGMENTS: Final = 4
-"""So many parts of the table are read concurrently."""
+"""How many parts of the table are read concurrently."""
 
 DONE: Final = "done"
 

@@ -1,7 +1,7 @@
 """What executions have left that have expired: found in the order of a scan, and deleted in batches.
 
-DynamoDB's TTL deletes expired heads, and all other items with an end. A journal has none: when it is written, nobody
-knows how long its execution lives. It is deleted when the head has expired, or is gone.
+DynamoDB's TTL deletes expired heads, and all other items with an end. A journal has none: how
+long its execution lives is not known when it is written. It is deleted when the head has expired, or is gone.
 
 What is found without a head is not taken for left over at once: a scan is no snapshot, and may show an item of a start
 whose head comes in the same transaction. But an owner's item (it names its writer, and has no lease) was written after
@@ -32,10 +32,10 @@ BATCH_WRITES: Final = 25
 """The most items that one BatchWriteItem deletes."""
 
 FLUSHED_ITEMS: Final = 1_000
-"""So many items are found before some are deleted."""
+"""How many items are found before some are deleted."""
 
 MOST_STRAYS: Final = 50_000
-"""So many items wait for a second look; further ones are left to the next clean-up."""
+"""The most items that wait for a second look; further ones are left to the next clean-up."""
 
 SECOND_LOOK_SECONDS: Final = 5.0
 """A transaction that shows in parts is complete long before that: it takes milliseconds."""
