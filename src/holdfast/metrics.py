@@ -38,7 +38,7 @@ FENCED: Final = "Fenced"
 RINGS_FAILED: Final = "RingsFailed"
 WRITE_UNITS: Final = "WriteUnits"
 READ_UNITS: Final = "ReadUnits"
-LARGEST_ITEM_BYTES: Final = "LargestItemBytes"
+LARGEST_ITEM: Final = "LargestItemBytes"
 TABLE_BYTES: Final = "TableBytes"
 
 UNITS: Final = {
@@ -50,7 +50,7 @@ UNITS: Final = {
     RINGS_FAILED: "Count",
     WRITE_UNITS: "Count",
     READ_UNITS: "Count",
-    LARGEST_ITEM_BYTES: "Bytes",
+    LARGEST_ITEM: "Bytes",
     TABLE_BYTES: "Bytes",
 }
 """Every metric, and CloudWatch's name of its unit."""
@@ -122,7 +122,7 @@ class MetricLines:
             WRITE_UNITS: used.write_units - self._told.write_units,
             READ_UNITS: used.read_units - self._told.read_units,
         }
-        sizes = {LARGEST_ITEM_BYTES: used.largest_item_bytes, TABLE_BYTES: used.table_bytes}
+        sizes = {LARGEST_ITEM: used.largest_item_bytes, TABLE_BYTES: used.table_bytes}
         self._write(line_of(metered.namespace, now, states | self._counts | units | sizes))
         self._told, self._told_at_ms = used, now
         self._counts = dict.fromkeys(self._counts, 0)

@@ -368,6 +368,7 @@ def test_the_function_knows_its_home():
 def test_whatever_calls_calls_the_live_version(name):
     fabric = ALL[name]
     target = fabric.function.alias_arn if name == "existing" else {"Ref": "FunctionLive"}
+    sweeping = fabric.function.alias_arn if name == "existing" else {"Ref": "FunctionSweep"}
     sources = of_type(fabric, "AWS::Lambda::EventSourceMapping")
     assert len(sources) == 1 + fabric.ordered + fabric.stream
     for source in sources.values():
@@ -375,12 +376,12 @@ def test_whatever_calls_calls_the_live_version(name):
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     rule = of_type(fabric, "AWS::Events::Rule")["SweepRule"]
     (called,) = rule["Targets"]
-    assert called["Arn"] == target
+    assert called["Arn"] == sweeping
     assert json.loads(called["Input"]) == {"holdfast": "sweep"}
     assert rule["ScheduleExpression"] == "rate(1 minute)"
     assert "EventBusName" not in rule, "rules with a schedule live on the default bus"
     allowed = of_type(fabric, "AWS::Lambda::Permission")["SweepPermission"]
-    assert allowed["FunctionName"] == target
+    assert allowed["FunctionName"] == sweeping
     assert allowed["SourceArn"] == {"Fn::GetAtt": ["SweepRule", "Arn"]}
 
 
@@ -392,6 +393,15 @@ def test_the_function_is_called_to_clean_up_and_again_if_that_fails():
     assert called["RetryPolicy"] == {"MaximumRetryAttempts": 2, "MaximumEventAgeInSeconds": 3600}
     allowed = of_type(PLAIN, "AWS::Lambda::Permission")["CleanUpPermission"]
     assert allowed["SourceArn"] == {"Fn::GetAtt": ["CleanUpRule", "Arn"]}
+
+
+def test_a_failed_sweep_is_not_repeated_and_it_sweeps_with_the_live_version():
+    aliases = of_type(PLAIN, "AWS::Lambda::Alias")
+    assert {each["Name"]: each["FunctionVersion"] for each in aliases.values()}.keys() == {"live", "sweep"}
+    assert len({each["FunctionVersion"]["Fn::GetAtt"][0] for each in aliases.values()}) == 1
+    (once,) = of_type(PLAIN, "AWS::Lambda::EventInvokeConfig").values()
+    assert once["Qualifier"] == "sweep", "other events are repeated"
+    assert (once["MaximumRetryAttempts"], once["MaximumEventAgeInSeconds"]) == (0, 60)
 
 
 def test_events_come_by_the_queue_that_lets_their_rules_and_nobody_else():
@@ -484,7 +494,7 @@ def test_options_of_the_function_that_aws_would_refuse(wrong, complaint):
 
 def version_of(fabric: Fabric) -> str:
     (name,) = of_type(fabric, "AWS::Lambda::Version")
-    (alias,) = of_type(fabric, "AWS::Lambda::Alias").values()
+    alias = of_type(fabric, "AWS::Lambda::Alias")["FunctionLive"]
     assert alias["FunctionVersion"] == {"Fn::GetAtt": [name, "Version"]}
     assert alias["Name"] == "live"
     return name
@@ -573,9 +583,9 @@ def test_each_function_is_called_by_its_queue_and_the_main_one_by_all_else():
     assert queues["DoorbellPdf"]["QueueName"] == "shop-holdfast-doorbell-pdf"
     assert (queues["DoorbellPdf"]["VisibilityTimeout"], queues["DoorbellMail"]["VisibilityTimeout"]) == (3600, 360)
     rules = of_type(SEVERAL, "AWS::Events::Rule")
-    assert rules.keys() == {"SweepRule", "CleanUpRule"}
-    assert [each["Arn"] for rule in rules.values() for each in rule["Targets"]] == [{"Ref": "FunctionLive"}] * 2
-    assert len(of_type(SEVERAL, "AWS::Lambda::Alias")) == len(of_type(SEVERAL, "AWS::Lambda::Version")) == 3
+    called = {name: [each["Arn"]["Ref"] for each in rule["Targets"]] for name, rule in rules.items()}
+    assert called == {"SweepRule": ["FunctionSweep"], "CleanUpRule": ["FunctionLive"]}
+    assert len(of_type(SEVERAL, "AWS::Lambda::Alias")) - 1 == len(of_type(SEVERAL, "AWS::Lambda::Version")) == 3
     alarms = of_type(SEVERAL, "AWS::CloudWatch::Alarm")
     assert {"FunctionPdfErrorsAlarm", "DoorbellPdfDeadAlarm", "FunctionMailThrottledAlarm"} < alarms.keys()
 

@@ -44,7 +44,7 @@ def event_rules(fabric: Fabric) -> Resources:
     return made
 
 
-def called_at_times(fabric: Fabric, target: Any) -> Resources:
+def called_at_times(fabric: Fabric, target: Any, sweeping: Any) -> Resources:
     """The rules that call the function: to sweep, which finds work without a wake-up, and to clean up.
 
     A sweep that fails is not repeated, since the next one comes. A clean-up is, for an hour.
@@ -53,7 +53,7 @@ def called_at_times(fabric: Fabric, target: Any) -> Resources:
     sweep = "Finds what is due and what the dead have left behind"
     clean_up = "Deletes what is left of executions that have expired, and large values that nothing refers to"
     return {
-        **_rule("Sweep", f"{own}-sweep", sweep, SWEEP_EVERY, SWEEP_INPUT, target, tries=0, age_seconds=60),
+        **_rule("Sweep", f"{own}-sweep", sweep, SWEEP_EVERY, SWEEP_INPUT, sweeping, tries=0, age_seconds=60),
         **_rule(
             "CleanUp", f"{own}-clean-up", clean_up, CLEAN_UP_EVERY, CLEAN_UP_INPUT, target, tries=2, age_seconds=3600
         ),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.backends.aws import names
-from holdfast.backends.aws.names import DOORBELL, LIVE, ORDERED, base
+from holdfast.backends.aws.names import DOORBELL, LIVE, ORDERED, SWEEP, base
 from holdfast.backends.aws.routes import MAIN, routes_text
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import ConfigurationError
@@ -54,8 +54,8 @@ def function(fabric: Fabric, resolve: Resolve) -> Resources:
     match fabric.function:
         case None:
             return {}
-        case Existing(alias_arn=target):
-            return _callers(fabric, target)
+        case Existing(alias_arn=target, sweep_arn=sweeping):
+            return _callers(fabric, target, target if sweeping is None else sweeping)
         case Function() as main:
             target = ref("FunctionLive")
             name = base(fabric.prefix)
@@ -63,7 +63,8 @@ def function(fabric: Fabric, resolve: Resolve) -> Resources:
             found = {"FunctionLog": resource("AWS::Logs::LogGroup", log)}
             for each, made in fabric.made.items():
                 found |= _function(fabric, each, made, resolve)
-            return found | _callers(fabric, target) | _further(fabric) | _url(main, target)
+            found |= _sweep_alias(found["FunctionLive"]["Properties"])
+            return found | _callers(fabric, target, ref("FunctionSweep")) | _further(fabric) | _url(main, target)
 
 
 def _function(fabric: Fabric, name: str, made: Function, resolve: Resolve) -> Resources:
@@ -105,6 +106,19 @@ def _function(fabric: Fabric, name: str, made: Function, resolve: Resolve) -> Re
     }
 
 
+def _sweep_alias(live: Properties) -> Resources:
+    """The alias for sweeps. Lambda repeats a failed asynchronous invocation twice, for hours if it is throttled
+    (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html); the next sweep is better.
+    """
+    once = {"FunctionName": ref("Function"), "Qualifier": SWEEP, "MaximumRetryAttempts": 0}
+    return {
+        "FunctionSweep": resource("AWS::Lambda::Alias", {**live, "Name": SWEEP}),
+        "SweepOnce": resource(
+            "AWS::Lambda::EventInvokeConfig", {**once, "MaximumEventAgeInSeconds": 60}, after=("FunctionSweep",)
+        ),
+    }
+
+
 def _code(code: LocalCode | UploadedCode) -> Any:
     match code:
         case LocalCode(path):
@@ -119,9 +133,9 @@ def _network(made: Function) -> Properties | None:
     return {"SubnetIds": list(made.subnets), "SecurityGroupIds": list(made.security_groups)}
 
 
-def _callers(fabric: Fabric, target: Any) -> Resources:
+def _callers(fabric: Fabric, target: Any, sweeping: Any) -> Resources:
     """What calls the main function: its rules, its queues, and the stream."""
-    made = called_at_times(fabric, target) | _source(fabric, DOORBELL, target)
+    made = called_at_times(fabric, target, sweeping) | _source(fabric, DOORBELL, target)
     if fabric.ordered:
         made |= _source(fabric, ORDERED, target)
     return made | (_stream(target) if fabric.stream else {})

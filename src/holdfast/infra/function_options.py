@@ -180,7 +180,8 @@ class Routed(Struct, frozen=True, kw_only=True):
 
 
 class Existing(Struct, frozen=True, kw_only=True):
-    """A function that is created elsewhere: its name, and the ARN of the alias to call. CDK may resolve both later.
+    """A function that is created elsewhere: its name, and the ARN of the alias to call, and of another one for sweeps,
+    which Lambda should not repeat. CDK may resolve them later.
 
     Its creator attaches the worker's policy to its role, lets it invoke its own versions and itself recursively
     (``RecursiveLoop``), and sets ``HOLDFAST_URL``. ``DurableFabric`` does all of it.
@@ -188,6 +189,7 @@ class Existing(Struct, frozen=True, kw_only=True):
 
     name: Any
     alias_arn: Any
+    sweep_arn: Any = None
     timeout_seconds: int = 60
 
 

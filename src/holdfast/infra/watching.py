@@ -137,7 +137,7 @@ def _growth(fabric: Fabric) -> dict[str, Alarm]:
     return {
         "ItemLarge": Alarm(
             "An item is almost as large as DynamoDB takes: see docs/large-state.md",
-            own_metric(fabric, metrics.LARGEST_ITEM_BYTES),
+            own_metric(fabric, metrics.LARGEST_ITEM),
             from_value=LARGE_ITEM_BYTES,
         ),
         "TableLarge": Alarm(

@@ -13,6 +13,8 @@ Names of attributes are billed bytes, so they are short; zero, empty values and 
 | ``x`` | when DynamoDB's TTL may delete it, in whole seconds: then, and of heads an hour later |
 | ``b``, ``z`` | body; ``z`` if it is compressed (zlib) |
 | ``n`` | the nonce of the last write, by which a write that is sent again is recognised |
+| ``i#…``, ``o#…`` | of heads only: the body of a small message, under its sort key (``enclosing``) |
+| ``lc``, ``si``, ``so`` | of heads only: the bytes of these, and how often messages became items instead |
 
 TTL deletes an expired head and leaves the journal of its execution. One that is started again under the same id has
 other keys (``workflows.runs``), and the clean-up finds what was left (``leftovers``).

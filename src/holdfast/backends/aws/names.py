@@ -18,6 +18,9 @@ ORDERED: Final = "ordered"
 LIVE: Final = "live"
 """The alias of the function's version that gets wake-ups and sweeps."""
 
+SWEEP: Final = "sweep"
+"""Another alias of that version, by which sweeps are invoked: a failed one is not repeated, unlike other events."""
+
 SWEEP_INPUT: Final = {"holdfast": "sweep"}
 """The event with which the function is invoked once a minute."""
 
