@@ -18,6 +18,7 @@ from holdfast.infra.intrinsics import REGION, Properties, Resources, attribute, 
 from holdfast.infra.options import Fabric
 from holdfast.infra.queues import logical_id
 from holdfast.items import HEAD
+from holdfast.messaging.bus_queue import QUEUES
 from holdfast.messaging.outbox import ENTRY_PREFIX
 
 Resolve = Callable[[Any], Any]
@@ -26,7 +27,8 @@ NOT_OF_A_VERSION: Final = frozenset({"Code", "RecursiveLoop", "ReservedConcurren
 """Properties of the function alone. (Its code is known by its digest.)"""
 
 NEWS: Final[tuple[Properties, ...]] = (
-    {"dynamodb": {"Keys": {"s": {"S": [{"prefix": INBOX_PREFIX}, {"prefix": ENTRY_PREFIX}]}}}},
+    {"dynamodb": {"Keys": {"s": {"S": [{"prefix": INBOX_PREFIX}]}}}},
+    {"dynamodb": {"Keys": {"p": {"S": [{"prefix": each} for each in QUEUES]}, "s": {"S": [{"prefix": ENTRY_PREFIX}]}}}},
     {
         "dynamodb": {
             "Keys": {"s": {"S": [HEAD]}},
