@@ -34,6 +34,7 @@ AIMS = {
     "messages per second to one actor": 1_000,
 }
 AT_LEAST = frozenset({"events per second of one app", "messages per second to one actor"})
+SOON_SECONDS = 0.5
 UNITS, DOLLARS = "write units", "$ per million"
 METERED = "DynamoDB Local, behind a queue and a function in virtual time; each message alone in its batch"
 
@@ -43,8 +44,15 @@ Row = dict[str, Any]
 def row(name: str, value: float, unit: str, **more: Any) -> Row:
     """A figure, beside its aim if there is one."""
     aim = AIMS.get(name)
-    aimed = {} if aim is None else {"aim": aim, "met": value >= aim if name in AT_LEAST else value <= aim}
+    aimed = {} if aim is None else {"aim": aim, "met": met(name, value, **more)}
     return {"name": name, "value": round(value, 4), "unit": unit, **aimed, **more}
+
+
+def met(name: str, value: float, *, p99_seconds: float = 0.0, lost: int = 0, **_: Any) -> bool:
+    """Whether a row meets its aim: what is accepted a second does so if it is accepted soon, and nothing is lost."""
+    if name in AT_LEAST:
+        return value >= AIMS[name] and p99_seconds < SOON_SECONDS and not lost
+    return value <= AIMS[name]
 
 
 def metered() -> list[Row]:
@@ -115,8 +123,8 @@ def main(arguments: list[str] | None = None) -> int:
     content = {**described(), "metered": METERED, "rows": rows}
     options.output.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     for each in rows:
-        met = {True: "met", False: f"missed: {each.get('aim')}", None: ""}[each.get("met")]
-        print(f"{each['name']:36}{each['value']:10,.2f} {each['unit']:14}{met}")
+        told = {True: "met", False: f"missed: {each.get('aim')}", None: ""}[each.get("met")]
+        print(f"{each['name']:36}{each['value']:10,.2f} {each['unit']:14}{told}")
     return 0
 
 
