@@ -272,6 +272,14 @@ class Redelivery(Protocol):
         ...
 
 
+class Laggards(Protocol):
+    """An optional port of homes whose accepted work is shown by a stream of changes, and found by sweeps only later."""
+
+    async def keep(self, partitions: Sequence[str]) -> int:
+        """Have sweeps find these entities, if there is still something to do for them; answers how many there were."""
+        ...
+
+
 class Versions(Protocol):
     """An optional port of homes whose code is published in versions that stay, and can be invoked by name after newer
     ones have replaced them.
@@ -360,6 +368,7 @@ class Home(Struct, frozen=True):
     invoker: Invoker | None = None
     metered: Metered | None = None
     versions: Versions | None = None
+    laggards: Laggards | None = None
     redelivery: Redelivery | None = None
     services: Services | None = None
     dead_letters: DeadLetters | None = None

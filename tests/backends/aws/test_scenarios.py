@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from tests.backends.aws.world import DynamoDatabase
+from tests.backends.aws.world import DynamoDatabase, StreamedDatabase
 from tests.scenarios import (
     ACTOR_SCENARIOS,
     DOCUMENT_SCENARIOS,
@@ -24,6 +24,9 @@ DAY_SECONDS = 86_400.0
 ALL = [*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS, *DOCUMENT_SCENARIOS]
 ON_A_FRESH_DATABASE = [each for each in ALL if each.database is MemoryDatabase]
 CRASHED = ["sequential", "requests"]
+COVERED = ["sequential", "requests", "sleeping", "awaited child", "timers", "events of an actor"]
+LEFT = ["sequential", "sent by a client"]
+SWEEP_SECONDS = 600.0
 
 
 def seldom(each: Scenario) -> Scenario:
@@ -49,3 +52,34 @@ def test_a_crash_at_any_write_changes_nothing(name: str, client: Any, dynamodb: 
     (each,) = [each for each in ALL if each.name == name]
     report = crash_at_every_write(on_dynamodb(seldom(each), client))
     assert report.points == 4 * report.writes > 0
+
+
+# ── Where the stream covers what is due ─────────────────────────────────────────────────────────────────────────────
+
+
+def streamed(each: Scenario, client: Any, opened: list[StreamedDatabase]) -> Scenario:
+    def database() -> StreamedDatabase:
+        opened.append(StreamedDatabase(client))
+        return opened[-1]
+
+    return replace(each, database=database)
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_a_scenario_comes_to_the_same_where_the_stream_covers_it(name: str, client: Any, dynamodb: str) -> None:
+    (each,) = [each for each in ALL if each.name == name]
+    expected = run_scenario(seldom(each), seed=1)
+    found = run_scenario(streamed(seldom(each), client, []), seed=1)
+    assert found.violations == []
+    assert expected.observation.differences(found.observation, each.histories) == []
+
+
+@pytest.mark.gentle("one fault at a time, and then what was reported is compared")
+@pytest.mark.parametrize("name", LEFT)
+def test_what_a_dead_process_left_is_found_by_the_stream(name: str, client: Any, dynamodb: str) -> None:
+    (each,) = [each for each in ALL if each.name == name]
+    opened: list[StreamedDatabase] = []
+    sweeping = replace(each, limits=structs.replace(each.limits, sweep_seconds=SWEEP_SECONDS))
+    report = crash_at_every_write(streamed(sweeping, client, opened))
+    assert report.points == 4 * report.writes > 0
+    assert sum(each.kept for each in opened) > 0, "the stream has found nothing"

@@ -14,6 +14,7 @@ Names of attributes are billed bytes, so they are short; zero, empty values and 
 | ``b``, ``z`` | body; ``z`` if it is compressed (zlib) |
 | ``n`` | the nonce of the last write, by which a write that is sent again is recognised |
 | ``i#…``, ``o#…`` | of heads only: the body of a small message, under its sort key (``enclosing``) |
+| ``w`` | of heads only, instead of ``q``: it is due now, and the stream of the table shows it (``laggards``) |
 | ``lc``, ``si``, ``so`` | of heads only: the bytes of these, and how often messages became items instead |
 
 A head has no ``x``: TTL would delete it and leave its journal behind, and an execution started again under the same id
@@ -82,6 +83,15 @@ def part_of(partition: str, parts: int) -> str:
     return str(zlib.crc32(partition.encode()) % parts)
 
 
+STREAMED: Final = text("1")
+"""What ``w`` holds. A filter of a stream finds a string that exists."""
+
+
+def is_streamed(due_at: int | None, until: int | None) -> bool:
+    """Whether the stream covers a head that is due then, so that it need not be in the index."""
+    return due_at is not None and until is not None and due_at <= until
+
+
 def body_attribute(body: bytes) -> tuple[str, bytes]:
     """The name of the attribute for a body, and its value: compressed if that makes it smaller."""
     if COMPRESSED_FROM_BYTES < len(body) <= LARGEST_COMPRESSED_BYTES:
@@ -91,8 +101,9 @@ def body_attribute(body: bytes) -> tuple[str, bytes]:
     return "b", body
 
 
-def encode(item: Item, nonce: bytes, parts: int = DEFAULT_PARTS) -> Attributes:
-    """An item as the write with this nonce stores it, where the index has this number of parts.
+def encode(item: Item, nonce: bytes, parts: int = DEFAULT_PARTS, streamed_until: int | None = None) -> Attributes:
+    """An item as the write with this nonce stores it, where the index has this number of parts, and the stream covers
+    what is due until then (milliseconds), if it covers anything.
 
     Raises ``PayloadTooLarge``, ``InvalidInput``.
     """
@@ -105,7 +116,9 @@ def encode(item: Item, nonce: bytes, parts: int = DEFAULT_PARTS) -> Attributes:
     numbers |= {"lu": item.lease_until, "d": item.due_at, "xm": item.expires_at}
     wire |= {name: number(value) for name, value in numbers.items() if value is not None}
     if item.sort == HEAD:
-        if item.due_at is not None:
+        if is_streamed(item.due_at, streamed_until):
+            wire["w"] = STREAMED
+        elif item.due_at is not None:
             wire["q"] = text(part_of(item.partition, parts))
     elif item.expires_at is not None:
         wire["x"] = number(ttl_seconds(item.expires_at))

@@ -11,10 +11,12 @@ from holdfast.backends.aws.conditions import Term, Words, guarded
 from holdfast.backends.aws.enclosing import MOST_BYTES, Action, beside
 from holdfast.backends.aws.layout import (
     DEFAULT_PARTS,
+    STREAMED,
     Attributes,
     body_attribute,
     check_size,
     encode,
+    is_streamed,
     key,
     number,
     part_of,
@@ -44,12 +46,15 @@ class Request(Struct, frozen=True):
 
 
 class Writing(Struct, frozen=True):
-    """How writes become requests: to which table, under which nonce, and with how many parts of the index."""
+    """How writes become requests: to which table, under which nonce, with how many parts of the index, and until when
+    (milliseconds) the stream covers what is due, if it covers anything.
+    """
 
     table: str
     nonce: bytes
     token: str
     parts: int = DEFAULT_PARTS
+    streamed_until: int | None = None
 
     def one(self, action: Action) -> Request:
         """The request for what is asked of a single item. A refusal carries the existing item."""
@@ -86,7 +91,7 @@ class Writing(Struct, frozen=True):
         words, write = Words(), action.write
         match write:
             case Put(item, when):
-                wire = encode(item, self.nonce, self.parts) | enclosed(action)
+                wire = encode(item, self.nonce, self.parts, self.streamed_until) | enclosed(action)
                 operation, size = "Put", size_bytes(wire)
                 parameters: dict[str, Any] = {"Item": wire}
             case Update():
@@ -145,6 +150,7 @@ class _Change:
         self._sets: dict[str, str] = {}
         self._removed: list[str] = []
         self._part = part_of(update.partition, writing.parts) if update.sort == HEAD else None
+        self._streamed_until = writing.streamed_until
         self._new: Attributes = key(update.partition, update.sort)
         self._set("n", {"B": writing.nonce})
         self._plain("st", UNSET if update.status is UNSET else (update.status or None), text)
@@ -193,8 +199,14 @@ class _Change:
 
     def _due(self, due_at: int | UnsetType | None) -> None:
         self._plain("d", due_at, number)
-        if self._part is not None and due_at is not UNSET:
-            self._plain("q", None if due_at is None else self._part, text)
+        if self._part is None or due_at is UNSET:
+            return
+        streamed = is_streamed(due_at, self._streamed_until)
+        self._plain("q", None if due_at is None or streamed else self._part, text)
+        if streamed:
+            self._set("w", STREAMED)
+        else:
+            self._removed.append("w")
 
     def _expiry(self, expires_at: int | UnsetType | None) -> None:
         self._plain("xm", expires_at, number)

@@ -126,7 +126,8 @@ class DynamoStore:
                 await self._look(partition, writes)
             actions = actions_of(writes, self._known, full)
             token = new_id()
-            writing = Writing(self.table, bytes.fromhex(token)[:NONCE_BYTES], token, settings.parts)
+            nonce = bytes.fromhex(token)[:NONCE_BYTES]
+            writing = Writing(self.table, nonce, token, settings.parts, self._streamed_until(settings))
             match await (self._one(actions[0], writing) if len(actions) == 1 else self._several(actions, writing)):
                 case Full(partition):
                     full.add(partition)
@@ -279,6 +280,9 @@ class DynamoStore:
 
     async def _read_parts(self) -> Sequence[str]:
         return (await self._settings_now()).read_parts
+
+    def _streamed_until(self, settings: Settings) -> int | None:
+        return None if self._settings is None else settings.streamed_until(self._settings.clock.now_ms())
 
     async def _settings_now(self) -> Settings:
         return DEFAULTS if self._settings is None else await self._settings.now()
