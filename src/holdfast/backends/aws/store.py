@@ -274,7 +274,7 @@ class DynamoStore:
             await self._transport.write(Request("UpdateItem", parameters, (0,)))
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
-        """See ``Store.due``. Without bodies of heads that have changed; leased heads have a ``due_at`` too."""
+        """See ``Store.due``. Without bodies; leased heads have a ``due_at`` too."""
         self._check_open()
         return await self._due.page(before, after, _page_items(limit))
 
