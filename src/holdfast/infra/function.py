@@ -174,6 +174,7 @@ def _stream(target: Any) -> Resources:
         "FunctionName": target,
         "StartingPosition": "LATEST",
         "FilterCriteria": {"Filters": [{"Pattern": json.dumps(each)} for each in SHOWN]},
+        "FunctionResponseTypes": ["ReportBatchItemFailures"],
         "BatchSize": MOST_RECORDS,
         "MaximumBatchingWindowInSeconds": STREAM_WINDOW_SECONDS,
         "BisectBatchOnFunctionError": True,

@@ -27,6 +27,7 @@ from holdfast.backends.aws.settings import Settings
 from holdfast.backends.aws.table import table_definition
 from holdfast.backends.memory import MemoryData
 from holdfast.backends.memory.blobs import MemoryBlobs
+from holdfast.clock import Clock
 from holdfast.ids import new_id
 from holdfast.items import Bounds, Item, Put
 from holdfast.ports import Home
@@ -221,7 +222,8 @@ class DynamoDatabase:
 class StreamSettings:
     """The stream covers what is due, and nothing is read for it."""
 
-    clock = VirtualClock()
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or VirtualClock()
 
     async def now(self) -> Settings:
         return Settings(cover="stream")
