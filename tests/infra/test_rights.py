@@ -167,8 +167,9 @@ async def calls(url: str) -> None:
         await execution.history()
         await execution.cancel()
         await app.checkout.start("x", id="three", delay="1h")
-        sent = await hf.send(app.Till.at("main").add, "x", delay="1h")
-        await sent.cancel()
+        for text in ("x", NOISE.randbytes(5_000).hex()):  # kept in the head of the actor, and as an item of its own
+            sent = await hf.send(app.Till.at("main").add, text, delay="1h")
+            await sent.cancel()
         await app.publish(Sold("x"))
         with pytest.raises(hf.WaitTimeout):
             await app.Till.at("main", timeout="1s").add("x")

@@ -148,9 +148,16 @@ class Sweeper:
             living[head.owner] = host.home.doorbell.alive(head.owner)
         if head.owner == host.home.owner or not living[head.owner]:
             host.check(head.partition)
-        elif not host.home.writes_are_paid or (head.lease_until or 0) < host.clock.now_ms():
-            # Where writes are paid, a living owner is not disturbed: the next sweep sees whether the lease has lapsed.
+        elif not self._leaves_to_next_sweep(head):
             host.check_at(head.partition, (head.lease_until or 0) + 1)
+
+    def _leaves_to_next_sweep(self, head: Item) -> bool:
+        """Whether the lease of a head that lasts is left to the next sweep, which sees whether it was renewed. Where
+        writes are paid, a claim that is refused is dearer than a look; sweeps that are far apart do not wait for it.
+        """
+        host, limits = self._host, self._host.limits
+        is_near = limits.sweep_seconds * 1000 <= limits.lease_ms
+        return host.home.writes_are_paid and is_near and (head.lease_until or 0) >= host.clock.now_ms()
 
     async def _purge(self) -> None:
         purges = self._host.home.purges
