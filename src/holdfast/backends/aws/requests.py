@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.backends.aws.conditions import Term, Words, guarded
-from holdfast.backends.aws.enclosing import MOST_BYTES, Action, beside
+from holdfast.backends.aws.enclosing import MOST_BYTES, Action, count_of
 from holdfast.backends.aws.layout import (
     DEFAULT_PARTS,
     STREAMED,
@@ -117,12 +117,12 @@ def enclosed(action: Action) -> Attributes:
 
 
 def _terms(action: Action, words: Words) -> Sequence[Term]:
-    """The conditions of the messages that an action encloses and removes, beside those of its write."""
+    """The conditions of the messages that an action encloses and removes, count_of those of its write."""
     if not isinstance(action.write, Update):
         return []  # a new head encloses nothing yet
-    coming = (*action.adds, *action.beside)
+    coming = (*action.adds, *action.separate)
     missing = [item.sort for _, item in coming]
-    missing += sorted({beside(item.sort) for _, item in action.adds})
+    missing += sorted({count_of(item.sort) for _, item in action.adds})
     terms = [Term(f"attribute_not_exists({words.name(each)})") for each in missing]
     terms += [Term(f"attribute_exists({words.name(sort)})") for _, sort in action.removes]
     if action.adds:

@@ -30,7 +30,7 @@ from holdfast.backends.aws.enclosing import (
     Gone,
     Known,
     actions_of,
-    beside,
+    count_of,
     is_message,
     may_be_messages,
     merged,
@@ -258,9 +258,9 @@ class DynamoStore:
 
     async def _enclose_again(self, head: Attributes, prefix: str) -> None:
         """No message of this prefix is an item, so the next ones may be enclosed; unless one has come meanwhile."""
-        if prefix not in PREFIXES or (seen := head.get(beside(prefix))) is None:
+        if prefix not in PREFIXES or (seen := head.get(count_of(prefix))) is None:
             return
-        partition, counts = head["p"]["S"], {"#c": beside(prefix)}
+        partition, counts = head["p"]["S"], {"#c": count_of(prefix)}
         parameters: dict[str, Any] = {
             "TableName": self.table,
             "Key": key(partition, HEAD),
