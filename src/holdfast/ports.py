@@ -165,6 +165,11 @@ class Sequencer(Protocol):
         ...
 
 
+LATE_MS: Final = 3_600_000
+"""A head that has expired is absent at once, and is deleted this much later. A process that was stopped in its entity
+and wakes up meanwhile finds its place taken, and what begins there continues its count of epochs and runs (G3)."""
+
+
 class Purges(Protocol):
     """An optional port of stores that do not drop expired items, and blobs without references, by themselves."""
 
@@ -172,6 +177,16 @@ class Purges(Protocol):
         """Delete up to ``limit`` heads with all their items, and other items, that expired at or before ``now``
         (milliseconds), and blobs without references whose time is over; returns how many.
         """
+        ...
+
+
+class Cleaner(Protocol):
+    """An optional port of homes in which items and blobs are left over that their store does not delete by itself, and
+    no worker purges.
+    """
+
+    async def clean(self, until: float) -> int:
+        """Delete some of them, and stop at ``until``, in the loop's time; returns how many. Call it once an hour."""
         ...
 
 
@@ -346,6 +361,7 @@ class Home(Struct, frozen=True):
     ``packs`` bodies, their packed size counts. ``bounds`` are the limits of one call of the store, if they are lower
     than any caller would need. ``writes_are_paid``: work that can wait shares a write. ``reads_are_paid``: waiting
     callers poll seldom. ``pages_tear``: a page of a query is no snapshot, and may show a part of a commit.
+    ``heads_go_first``: an expired head may be deleted before the other items of its partition.
     ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the
     home was created, and is unique; empty: read it when it is needed. ``token`` returns what a caller on this machine
     must send to the home's API, which only its owner can read. ``sealed``: bodies are stored sealed,
@@ -359,6 +375,7 @@ class Home(Struct, frozen=True):
     doorbell: Doorbell
     transactions: SqlTransactions | None = None
     purges: Purges | None = None
+    cleaner: Cleaner | None = None
     blobs: Blobs | None = None
     inline_bytes: int = INLINE_BYTES
     packs: bool = False
@@ -375,6 +392,7 @@ class Home(Struct, frozen=True):
     writes_are_paid: bool = False
     reads_are_paid: bool = False
     pages_tear: bool = False
+    heads_go_first: bool = False
     hears_peers: bool = True
     bounds: Bounds | None = None
     bus: EventBus | None = None

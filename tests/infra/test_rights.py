@@ -70,7 +70,9 @@ def app_of(url: str) -> hf.App:
         await hf.sleep(how_long)
 
     @app.workflow(retention="1s")
-    async def brief(text: str) -> None: ...
+    async def brief(text: str) -> None:
+        await charge("first")
+        await charge("second")
 
     @app.idempotent(key="order", window="1h", wait="30s")
     async def pay(order: str) -> str:
@@ -116,6 +118,7 @@ async def works(url: str) -> None:
     await handler.invoke({"holdfast": "start", "workflow": "patient", "id": "for a month", "input": ["30d"]})
     await handler.invoke({"holdfast": "start", "workflow": "patient", "id": "for a minute", "input": ["60s"]})
     await handler.invoke({"holdfast": "sweep"})
+    await handler.invoke({"holdfast": "clean-up"})
     with patch.object(due, "FEW", 1):  # as if there were many
         await handler.invoke({"holdfast": "sweep"})
     await handler.invoke({"holdfast": "signal", **command, "name": "approved", "value": large()})

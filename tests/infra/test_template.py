@@ -188,6 +188,7 @@ def test_each_policy_is_no_larger_than_its_task():
     assert worker - client == {
         "dynamodb:DescribeTable",
         "events:DescribeEventBus",
+        "dynamodb:BatchWriteItem",
         "events:PutEvents",
         "lambda:InvokeFunction",
         "s3:DeleteObject",
@@ -198,6 +199,7 @@ def test_each_policy_is_no_larger_than_its_task():
     }
     assert {action for action in worker if action.startswith(("dynamodb:", "events:"))} == {
         "dynamodb:BatchGetItem",
+        "dynamodb:BatchWriteItem",
         "dynamodb:DeleteItem",
         "dynamodb:DescribeTable",
         "dynamodb:GetItem",
@@ -381,6 +383,16 @@ def test_whatever_calls_calls_the_live_version(name):
     allowed = of_type(fabric, "AWS::Lambda::Permission")["SweepPermission"]
     assert allowed["FunctionName"] == sweeping
     assert allowed["SourceArn"] == {"Fn::GetAtt": ["SweepRule", "Arn"]}
+
+
+def test_the_function_is_called_to_clean_up_and_again_if_that_fails():
+    rule = of_type(PLAIN, "AWS::Events::Rule")["CleanUpRule"]
+    (called,) = rule["Targets"]
+    assert json.loads(called["Input"]) == {"holdfast": "clean-up"}
+    assert rule["ScheduleExpression"] == "rate(1 hour)"
+    assert called["RetryPolicy"] == {"MaximumRetryAttempts": 2, "MaximumEventAgeInSeconds": 3600}
+    allowed = of_type(PLAIN, "AWS::Lambda::Permission")["CleanUpPermission"]
+    assert allowed["SourceArn"] == {"Fn::GetAtt": ["CleanUpRule", "Arn"]}
 
 
 def test_a_failed_sweep_is_not_repeated_and_it_sweeps_with_the_live_version():
@@ -573,8 +585,9 @@ def test_each_function_is_called_by_its_queue_and_the_main_one_by_all_else():
     queues = of_type(SEVERAL, "AWS::SQS::Queue")
     assert queues["DoorbellPdf"]["QueueName"] == "shop-holdfast-doorbell-pdf"
     assert (queues["DoorbellPdf"]["VisibilityTimeout"], queues["DoorbellMail"]["VisibilityTimeout"]) == (3600, 360)
-    (rule,) = of_type(SEVERAL, "AWS::Events::Rule").values()
-    assert [each["Arn"] for each in rule["Targets"]] == [{"Ref": "FunctionSweep"}]
+    rules = of_type(SEVERAL, "AWS::Events::Rule")
+    called = {name: [each["Arn"]["Ref"] for each in rule["Targets"]] for name, rule in rules.items()}
+    assert called == {"SweepRule": ["FunctionSweep"], "CleanUpRule": ["FunctionLive"]}
     assert len(of_type(SEVERAL, "AWS::Lambda::Alias")) - 1 == len(of_type(SEVERAL, "AWS::Lambda::Version")) == 3
     alarms = of_type(SEVERAL, "AWS::CloudWatch::Alarm")
     assert {"FunctionPdfErrorsAlarm", "DoorbellPdfDeadAlarm", "FunctionMailThrottledAlarm"} < alarms.keys()

@@ -10,7 +10,7 @@ from holdfast.backends.aws import names
 from holdfast.backends.aws.names import DOORBELL, LIVE, ORDERED, SWEEP, base
 from holdfast.backends.aws.routes import MAIN, routes_text
 from holdfast.errors import ConfigurationError
-from holdfast.infra.events import sweep
+from holdfast.infra.events import called_at_times
 from holdfast.infra.function_options import Existing, Function, LocalCode, UploadedCode, digest_of, function_id
 from holdfast.infra.function_role import function_role
 from holdfast.infra.intrinsics import REGION, Properties, Resources, attribute, joined, ref, resource
@@ -134,8 +134,8 @@ def _network(made: Function) -> Properties | None:
 
 
 def _callers(fabric: Fabric, target: Any, sweeping: Any) -> Resources:
-    """What calls the main function: the sweep, its queues, and the stream."""
-    made = sweep(fabric, sweeping) | _source(fabric, DOORBELL, target)
+    """What calls the main function: its rules, its queues, and the stream."""
+    made = called_at_times(fabric, target, sweeping) | _source(fabric, DOORBELL, target)
     if fabric.ordered:
         made |= _source(fabric, ORDERED, target)
     return made | (_stream(target) if fabric.stream else {})

@@ -35,6 +35,9 @@ WRITE: Final = ("dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem"
 """In transactions too, where each write carries its own condition ("Using IAM with DynamoDB transactions", developer
 guide)."""
 
+CLEAN: Final = ("dynamodb:BatchWriteItem",)
+"""Deletes what is left over, without conditions."""
+
 MEASURE: Final = "dynamodb:DescribeTable"
 """How large the table is, for an alarm."""
 
@@ -93,7 +96,7 @@ def worker(fabric: Fabric) -> list[Statement]:
     """What the worker may do."""
     queues = [queue_arn(fabric, name) for name in which(fabric)]
     return [
-        *_table(fabric, (*READ, *WRITE, MEASURE)),
+        *_table(fabric, (*READ, *WRITE, *CLEAN, MEASURE)),
         *([allow("Stream", FOLLOW, stream_arn(fabric))] if fabric.stream else []),
         allow("Queues", (*SEND, *RECEIVE), *queues),
         allow("DeadLetters", (*LOOK, *RECEIVE), *(queue_arn(fabric, name, dead=True) for name in which(fabric))),

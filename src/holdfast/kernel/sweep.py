@@ -14,13 +14,9 @@ from holdfast.kernel.host import Host, holds
 from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
 from holdfast.kernel.renewal import renew
 from holdfast.paging import Pages
-from holdfast.ports import Page
+from holdfast.ports import LATE_MS, Page
 
 PURGE_BATCH: Final = 500
-
-LATE_MS: Final = 3_600_000
-"""What has expired is absent at once, and is purged this much later. A process that was stopped in it and wakes up
-meanwhile finds its place taken, and what begins there continues its count of epochs and runs (G3)."""
 
 BACKLOG_MS: Final = 60_000
 """How often a worker whose telemetry has a subscriber looks far enough ahead to report the backlog."""

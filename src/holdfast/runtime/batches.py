@@ -14,7 +14,7 @@ from holdfast.kernel.host import quiet
 from holdfast.messaging.arrivals import IncomingEvent
 from holdfast.messaging.declarations import Publishes, take_from_bus
 from holdfast.ports import WakeUp
-from holdfast.runtime.lambda_table import Sweep, begin, place_of
+from holdfast.runtime.lambda_table import CleanUp, Sweep, begin, place_of
 from holdfast.runtime.ordered import handle_group, postpone, report
 from holdfast.runtime.shapes import (
     Changes,
@@ -99,7 +99,7 @@ async def _begin(message: Message, app: Publishes, host: Host, calls: Invocation
                 await take_from_bus(app, command)
             case WakeUp():
                 take_wake_up(command, host, calls)
-            case Sweep():
+            case Sweep() | CleanUp():
                 pass
             case _:
                 await begin(command, message.own_id, app)

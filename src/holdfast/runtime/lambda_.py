@@ -25,7 +25,7 @@ from holdfast.messaging.declarations import Publishes, arm_schedules, take_from_
 from holdfast.metrics import MetricLines
 from holdfast.ports import WakeUp
 from holdfast.runtime.batches import Batch, batch_of, handle, take_wake_up
-from holdfast.runtime.lambda_table import Order, Sweep, begin, finish
+from holdfast.runtime.lambda_table import CleanUp, Order, Sweep, begin, finish
 from holdfast.runtime.shapes import Changes, Direct, FromBus, Messages, Ordered, recognised
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ LONGEST_SECONDS: Final = 900.0
 NAME_VARIABLE: Final = "AWS_LAMBDA_FUNCTION_NAME"
 VERSION_VARIABLE: Final = "AWS_LAMBDA_FUNCTION_VERSION"
 """Environment variables that Lambda sets ("Using Lambda environment variables", developer guide)."""
+
+CLEANS_FOR: Final = 3 / 4
+"""The share of its time that an invocation reads on in a clean-up. In the rest it deletes what it has found."""
 
 Doing = Callable[[], Awaitable[Any]]
 
@@ -112,11 +115,11 @@ class LambdaWorker:
         self.armed = False
 
 
-async def worker_of(app: Called) -> LambdaWorker:
+async def worker_of(app: Called, limits: Limits | None = None) -> LambdaWorker:
     """Open the app, with a worker that does only what invocations ask for."""
     async with AsyncExitStack() as stack:
         worker = await stack.enter_async_context(
-            app.employ(limits_of(app.limits), lambda home: Invocations(home.invoker))
+            app.employ(limits_of(limits or app.limits), lambda home: Invocations(home.invoker))
         )
         worker.begin()
         stack.push_async_callback(worker.stop)
@@ -142,8 +145,9 @@ class LambdaHandler:
     The first invocation opens the app, on a loop of the handler's own. The app stays open.
     """
 
-    def __init__(self, app: Called, front: Front | None = None) -> None:
+    def __init__(self, app: Called, front: Front | None = None, *, limits: Limits | None = None) -> None:
         self._app = app
+        self._limits = limits
         self._front = front
         self._worker: LambdaWorker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -175,7 +179,7 @@ class LambdaHandler:
             case Direct(command):
                 own_id = ids.new_id() if context is None else context.aws_request_id
                 late = _nothing if isinstance(command, Sweep) else _too_late
-                return await self._within(deadline, margin, partial(self._perform, command, own_id), late)
+                return await self._within(deadline, margin, partial(self._perform, command, own_id, deadline), late)
             case FromBus(incoming):
                 return await self._within(deadline, margin, partial(self._take_from_bus, incoming), _too_late)
             case batch:
@@ -223,18 +227,20 @@ class LambdaHandler:
 
     async def _opened_for(self, doing: Doing) -> Any:
         if self._worker is None:
-            self._worker = await worker_of(self._app)
+            self._worker = await worker_of(self._app, self._limits)
         host = self._worker.host
         host.draining, host.ends_at = False, host.clock.now_ms() + int(self._seconds_left * 1000)
         self._worker.calls.failures.clear()
         return await doing()
 
-    async def _perform(self, order: Order, own_id: str) -> Any:
+    async def _perform(self, order: Order, own_id: str, deadline: float) -> Any:
         worker = self._worker
         assert worker is not None
         match order:
             case Sweep():
                 return await self._sweep(worker)
+            case CleanUp():
+                return await _clean(worker, deadline)
             case WakeUp():
                 return await _wake(order, worker)
             case _:
@@ -311,3 +317,10 @@ def limits_of(limits: Limits) -> Limits:
     """
     running = min(limits.running, limits.called_running)
     return replace(limits, linger_seconds=0.0, near_seconds=0.0, running=running)
+
+
+async def _clean(worker: LambdaWorker, deadline: float) -> None:
+    """Clean the home up, if it needs that, for as long as there is time."""
+    cleaner, now = worker.host.home.cleaner, asyncio.get_running_loop().time()
+    if cleaner is not None:
+        await cleaner.clean(now + CLEANS_FOR * (deadline - now))

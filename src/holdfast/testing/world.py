@@ -165,6 +165,7 @@ class World:
                 writes_are_paid=True,
                 reads_are_paid=True,
                 pages_tear=True,
+                heads_go_first=True,
                 hears_peers=False,
             )
 

@@ -50,6 +50,7 @@ from holdfast.workflows.record import (
     is_there,
     partition_of,
 )
+from holdfast.workflows.runs import first_run
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock
@@ -105,7 +106,7 @@ async def _launch_with(unit: Unit, home: Home, workflow: DeclaredWorkflow, order
         there = await home.store.get(partition)
     there = unit.head_to_be(partition) or there
     if there is None:
-        head = _new_head(home, None, workflow, order, clock, run=0, epoch=0)
+        head = _new_head(home, None, workflow, order, clock, run=first_run(home), epoch=0)
         unit.add(head.partition, Put(head, ABSENT))
         return head
     if _is_free(there, order, clock.now_ms()):
@@ -118,7 +119,7 @@ async def _launch_with(unit: Unit, home: Home, workflow: DeclaredWorkflow, order
 
 async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, order: Launch, clock: Clock) -> Item:
     when: Condition = ABSENT
-    run, epoch = 0, 0
+    run, epoch = first_run(home), 0
     while True:
         head = _new_head(home, host, workflow, order, clock, run=run, epoch=epoch)
         try:
@@ -129,7 +130,7 @@ async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, ord
             _set_off(head, home, host, clock)
             return head
         if there is None:  # it expired and was purged between two tries
-            when = ABSENT
+            when, run, epoch = ABSENT, first_run(home), 0
         elif _is_free(there, order, clock.now_ms()):
             # The journal of the expired execution may still be there: a run of another number does not see it.
             when, run, epoch = _still_free(there, clock.now_ms()), decode_record(there.body).run + 1, there.epoch + 1
@@ -144,7 +145,7 @@ async def cancel_before_start(
 
     The start may still be on its way, sent by an owner of the parent that is none any more: it finds the place taken.
     """
-    head = _new_head(home, None, workflow, order, clock, run=0, epoch=0)
+    head = _new_head(home, None, workflow, order, clock, run=first_run(home), epoch=0)
     now = clock.now_ms()
     error = describe(CancelledError(reason))
     record = replace(decode_record(head.body), ended_at=now, error=error, tail=(Cancelled(now, reason),))

@@ -15,6 +15,7 @@ from holdfast.backends.aws import names
 from holdfast.backends.aws.bellringer import Bellringer
 from holdfast.backends.aws.blobs import INLINE_BYTES, S3Blobs
 from holdfast.backends.aws.bus import EventBridgeBus
+from holdfast.backends.aws.cleaner import DynamoCleaner
 from holdfast.backends.aws.cleaning import Cleaned, Hands, Tell, clean, untold
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.dead_letters import SqsDeadLetters
@@ -184,6 +185,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         owner=owner,
         store=store,
         inventory=store,
+        cleaner=DynamoCleaner(Hands(transport, address.table, blobs), store, clock),
         doorbell=doorbell,
         invoker=doorbell,
         metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter, size), size.refresh),
@@ -199,6 +201,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         bus=bus,
         writes_are_paid=True,
         pages_tear=True,
+        heads_go_first=True,
         serves=address.parsed_routes().serves,
         reads_are_paid=True,
         hears_peers=False,
@@ -243,8 +246,7 @@ async def clean_up(
     connection: Connection | None = None,
     s3: Connection | None = None,
 ) -> Cleaned:
-    """Delete expired entities with everything that belongs to them, and blobs without a reference: for operators and
-    cron jobs.
+    """Delete what is left of executions that have expired, and blobs without a reference: for operators and cron jobs.
 
     With ``dry_run`` they are only counted. See ``cleaning.clean``. It may be run again, and while workers run. Raises
     like every request.
@@ -252,11 +254,12 @@ async def clean_up(
     address = parse_address(url)
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     blobs = address.open_blobs(s3)
-    store = DynamoStore(transport, address.table, on_close=None if blobs is None else blobs.close)
     try:
-        return await clean(transport, Hands(store, blobs, dry_run=dry_run), clock or SystemClock(), tell)
+        return await clean(Hands(transport, address.table, blobs, dry_run), clock or SystemClock(), tell)
     finally:
-        await store.close()
+        transport.close()
+        if blobs is not None:
+            blobs.close()
 
 
 async def set_up(

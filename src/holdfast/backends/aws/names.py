@@ -24,6 +24,9 @@ SWEEP: Final = "sweep"
 SWEEP_INPUT: Final = {"holdfast": "sweep"}
 """The event with which the function is invoked once a minute."""
 
+CLEAN_UP_INPUT: Final = {"holdfast": "clean-up"}
+"""The event with which the function is invoked once an hour."""
+
 
 def base(prefix: str) -> str:
     """The name of everything that exists once: table, bus, function.

@@ -117,7 +117,7 @@ def enclosed(action: Action) -> Attributes:
 
 
 def _terms(action: Action, words: Words) -> Sequence[Term]:
-    """The conditions of the messages that an action encloses and removes, count_of those of its write."""
+    """The conditions of the messages that an action encloses and removes, next to those of its write."""
     if not isinstance(action.write, Update):
         return []  # a new head encloses nothing yet
     coming = (*action.adds, *action.separate)
@@ -147,6 +147,7 @@ class _Change:
 
     def __init__(self, update: Update, words: Words, writing: Writing) -> None:
         self._words = words
+        self._sort = update.sort
         self._sets: dict[str, str] = {}
         self._removed: list[str] = []
         self._part = part_of(update.partition, writing.parts) if update.sort == HEAD else None
@@ -210,8 +211,8 @@ class _Change:
 
     def _expiry(self, expires_at: int | UnsetType | None) -> None:
         self._plain("xm", expires_at, number)
-        if self._part is None and expires_at is not UNSET:
-            self._plain("x", None if expires_at is None else ttl_seconds(expires_at), number)
+        if expires_at is not UNSET:
+            self._plain("x", None if expires_at is None else ttl_seconds(expires_at, self._sort), number)
 
     def _body(self, body: bytes) -> None:
         name, value = body_attribute(body)
