@@ -10,6 +10,12 @@ from holdfast.errors import InvalidInput
 SEPARATOR: Final = "#"
 """Separates the parts of a key in the store, so no part may contain it."""
 
+IMPORT_PARTITION: Final = "import#"
+"""Its head exists while an import is under way: items come in any order. Its body is the checksum of the file."""
+
+EXECUTIONS: Final = "wf#"
+"""How the partitions of executions begin."""
+
 LONGEST_PART_CHARACTERS: Final = 500
 LONGEST_KEY_BYTES: Final = 900
 """All parts of a key together, in UTF-8: with its prefix a sort key stays below DynamoDB's 1,024 bytes."""

@@ -12,10 +12,12 @@ metrics have no dimensions, so there is one of each for a home, and a line has n
 | ``TakenOver`` | since the last line | leases of dead processes that this process took over |
 | ``Fenced`` | since the last line | entities that this process lost to a newer owner |
 | ``RingsFailed`` | since the last line | wake-ups that could not be sent |
+| ``LargestItemBytes`` | this process | the largest item that it has written, to the kilobyte; DynamoDB takes 400 KB |
+| ``TableBytes`` | the home | the size of the table without its indexes, at most some hours ago; 0 until it is known |
 | ``WriteUnits``, ``ReadUnits`` | since the last line | the units of the store that this process used, where they are
 billed |
 
-Values of a sweep are a state: of several lines the largest counts. Values since the last line add up.
+Values since the last line add up. All others are a state: of several lines the largest counts.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.clock import Clock
-from holdfast.ports import Metered, Used
+from holdfast.watched import Metered, Used
 
 OLDEST_DUE_SECONDS: Final = "OldestDueSeconds"
 DUE_HEADS: Final = "DueHeads"
@@ -36,6 +38,8 @@ FENCED: Final = "Fenced"
 RINGS_FAILED: Final = "RingsFailed"
 WRITE_UNITS: Final = "WriteUnits"
 READ_UNITS: Final = "ReadUnits"
+LARGEST_ITEM: Final = "LargestItemBytes"
+TABLE_BYTES: Final = "TableBytes"
 
 UNITS: Final = {
     OLDEST_DUE_SECONDS: "Seconds",
@@ -46,6 +50,8 @@ UNITS: Final = {
     RINGS_FAILED: "Count",
     WRITE_UNITS: "Count",
     READ_UNITS: "Count",
+    LARGEST_ITEM: "Bytes",
+    TABLE_BYTES: "Bytes",
 }
 """Every metric, and CloudWatch's name of its unit."""
 
@@ -116,6 +122,7 @@ class MetricLines:
             WRITE_UNITS: used.write_units - self._told.write_units,
             READ_UNITS: used.read_units - self._told.read_units,
         }
-        self._write(line_of(metered.namespace, now, states | self._counts | units))
+        sizes = {LARGEST_ITEM: used.largest_item_bytes, TABLE_BYTES: used.table_bytes}
+        self._write(line_of(metered.namespace, now, states | self._counts | units | sizes))
         self._told, self._told_at_ms = used, now
         self._counts = dict.fromkeys(self._counts, 0)

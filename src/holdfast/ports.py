@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from holdfast.items import HEAD, Bounds, Item, Write
 from holdfast.letters import DeadLetters
+from holdfast.watched import Metered, Services
 
 T = TypeVar("T")
 
@@ -28,6 +29,9 @@ class Store(Protocol):
 
     def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
         """Apply all writes or none, durably, in the order of the calls; the writes of one call touch different items.
+
+        A message (an item whose sort key begins with ``i#`` or ``o#``) is put by a call that writes its head too: a
+        store may keep both in one place. It goes when its head is deleted, or is put anew.
 
         Returns one entry per write: the item for an ``Update`` with ``load``, else ``None``. Raises ``Refused`` for
         the first write whose condition does not hold, and ``StoreUnavailable`` if the outcome is unknown.
@@ -161,6 +165,11 @@ class Sequencer(Protocol):
         ...
 
 
+LATE_MS: Final = 3_600_000
+"""A head that has expired is absent at once, and is deleted this much later. A process that was stopped in its entity
+and wakes up meanwhile finds its place taken, and what begins there continues its count of epochs and runs (G3)."""
+
+
 class Purges(Protocol):
     """An optional port of stores that do not drop expired items, and blobs without references, by themselves."""
 
@@ -168,6 +177,16 @@ class Purges(Protocol):
         """Delete up to ``limit`` heads with all their items, and other items, that expired at or before ``now``
         (milliseconds), and blobs without references whose time is over; returns how many.
         """
+        ...
+
+
+class Cleaner(Protocol):
+    """An optional port of homes in which items and blobs are left over that their store does not delete by itself, and
+    no worker purges.
+    """
+
+    async def clean(self, until: float) -> int:
+        """Delete some of them, and stop at ``until``, in the loop's time; returns how many. Call it once an hour."""
         ...
 
 
@@ -268,20 +287,6 @@ class Redelivery(Protocol):
         ...
 
 
-class Used(Struct, frozen=True):
-    """The usage of a store by a process so far, in billed units: 1 KB written, 4 KB read."""
-
-    write_units: float = 0
-    read_units: float = 0
-
-
-class Metered(Struct, frozen=True):
-    """An optional port of homes with billed and monitored usage: the usage so far, and the namespace of its metrics."""
-
-    namespace: str
-    used: Callable[[], Used]
-
-
 class Versions(Protocol):
     """An optional port of homes whose code is published in versions that stay, and can be invoked by name after newer
     ones have replaced them.
@@ -331,27 +336,14 @@ class EventBus(Protocol):
         ...
 
 
-class Reached(Struct, frozen=True):
-    """What a service of a home answered. ``lack`` is what is wrong with it, if anything; ``told`` then says what that
-    leads to.
-    """
-
-    service: str
-    told: str
-    lack: str | None = None
-
-
-class Services(Protocol):
-    """An optional port of homes that use several services: whether each of them can be reached."""
-
-    async def check(self) -> Sequence[Reached]:
-        """Ask each service once. Errors are answers."""
-        ...
-
-
 SALT_PARTITION: Final = "home#"
 SALT_SORT: Final = "salt"
 """The item whose status is the salt, if the store has no better place for it."""
+
+
+def everything(_partition: str) -> bool:
+    """The processes of most homes work on whatever they have code for."""
+    return True
 
 
 class Home(Struct, frozen=True):
@@ -361,10 +353,12 @@ class Home(Struct, frozen=True):
     ``packs`` bodies, their packed size counts. ``bounds`` are the limits of one call of the store, if they are lower
     than any caller would need. ``writes_are_paid``: work that can wait shares a write. ``reads_are_paid``: waiting
     callers poll seldom. ``pages_tear``: a page of a query is no snapshot, and may show a part of a commit.
+    ``heads_go_first``: an expired head may be deleted before the other items of its partition.
     ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the
     home was created, and is unique; empty: read it when it is needed. ``token`` returns what a caller on this machine
     must send to the home's API, which only its owner can read. ``sealed``: bodies are stored sealed,
-    so no other place, such as a log, may hold their values.
+    so no other place, such as a log, may hold their values. ``serves`` says of a partition whether this process works
+    on it, if it has the code: else it is left to another one, which wake-ups reach.
     """
 
     url: str
@@ -373,6 +367,7 @@ class Home(Struct, frozen=True):
     doorbell: Doorbell
     transactions: SqlTransactions | None = None
     purges: Purges | None = None
+    cleaner: Cleaner | None = None
     blobs: Blobs | None = None
     inline_bytes: int = INLINE_BYTES
     packs: bool = False
@@ -388,9 +383,11 @@ class Home(Struct, frozen=True):
     writes_are_paid: bool = False
     reads_are_paid: bool = False
     pages_tear: bool = False
+    heads_go_first: bool = False
     hears_peers: bool = True
     bounds: Bounds | None = None
     bus: EventBus | None = None
     salt: str = ""
     token: Callable[[], str] | None = None
     sealed: bool = False
+    serves: Callable[[str], bool] = everything

@@ -156,6 +156,8 @@ def test_messages_of_one_actor_are_applied_in_the_order_sent_although_deliveries
             await shop.Desk.at("a").serve(3)
             await asyncio.sleep(5)
             assert len(shop.items(A, DEPARTURE_PREFIX)) == 3
+            told = await shop.app.actor("Desk", "a").departures(limit=2)
+            assert [(each.to, each.what) for each in told] == [("Till 'b'", "pay")] * 2
             assert not shop.items(B, "i#")
             shop.store.free.set()
             await shop.until(lambda: shop.taken == [1, 2, 3])

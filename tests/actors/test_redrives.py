@@ -10,7 +10,7 @@ import pytest
 import holdfast as hf
 from holdfast.actors.record import REPLY_PREFIX
 from holdfast.backends.memory import MemoryData, open_memory_home
-from holdfast.kernel.sweep import LATE_MS
+from holdfast.ports import LATE_MS
 from holdfast.testing.virtual_time import VirtualClock, run_virtual
 
 TWICE = hf.Retry(max_attempts=2, initial="1ms", max_delay="2ms")

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 import holdfast as hf
+from holdfast.items import Item, Put
 
 MESSAGE_KEYS = {"place", "id", "method", "args", "sent_at", "not_before", "attempts", "error", "parked_at"}
 
@@ -114,7 +115,8 @@ def test_a_home_is_enough_to_look(carts):
 
 def test_an_actor_is_shown(carts):
     shown = carts.json("actor", "show", "Cart", "u1")
-    assert shown.keys() == {"actor", "waiting", "parked", "owner_alive"}
+    assert shown.keys() == {"actor", "waiting", "parked", "departures", "owner_alive"}
+    assert shown["departures"] == []
     assert shown["actor"]["state"] == {"items": {"lamp": 2}}
     (parked,) = shown["parked"]
     assert parked.keys() == MESSAGE_KEYS
@@ -134,6 +136,20 @@ def test_an_actor_is_shown_to_people(carts):
     assert "not before" in output
     assert "abandon" in output
     assert "in 1 h 29 m" in output or "in 1 h 30 m" in output
+
+
+def test_what_an_actor_has_sent_and_is_still_to_be_delivered_is_shown(carts, worker):
+    body = b'{"to":"actor#Shop#s","sort":"i#1#a","body":{"id":"17","method":"sell","args":{}}}'
+    event = b'{"to":"out#shop#3","sort":"o#2#a","body":{"id":"18","event":"Placed","group":"g","data":{}}}'
+
+    items = [Item("actor#Cart#u1", "o#1", body=body), Item("actor#Cart#u1", "o#2", body=event)]
+    worker.run(worker.app.runtime().home.store.write(*map(Put, items)))
+    output = carts.invoke("actor", "show", "Cart", "u1").output
+    assert "2 sent" in output
+    assert "Shop 's'" in output
+    assert "out shop 3" in output
+    shown = carts.json("actor", "show", "Cart", "u1")["departures"]
+    assert [(each["what"], each["id"]) for each in shown] == [("sell", "17"), ("Placed", "18")]
 
 
 def test_the_owner_of_the_lease_is_shown(carts, worker):

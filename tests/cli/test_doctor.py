@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec import Raw
 from msgspec.structs import replace
 
 import holdfast as hf
@@ -18,7 +19,7 @@ from holdfast.clock import SystemClock
 from holdfast.commands.overview import OVERDUE_MS
 from holdfast.items import Item, Put, Update
 from holdfast.kernel.backlog_count import PARKED_DUE_AT
-from holdfast.workflows.record import decode_record, encode_record, partition_of
+from holdfast.workflows.record import ExecutionRecord, decode_record, encode_record, partition_of
 from holdfast.workflows.waits import SIGNAL, STEP, Wait, Waits
 
 
@@ -83,12 +84,45 @@ def test_work_without_a_worker_is_a_warning(started):
     assert "1 executions are overdue" in found["told"]
 
 
-async def doctors(data, **other):
+async def doctors(data, *, known=None, scan=False, **other):
     async def open_home():
         return replace(open_memory_home(data=data), **other)
 
     async with hf.App("other", home=open_home) as app:
-        return {each.check: each for each in await check_work(app.runtime(), None)}
+        return {each.check: each for each in await check_work(app.runtime(), known, scan=scan)}
+
+
+class NoScan:
+    """A store in which nothing may be scanned: on AWS that reads the whole table."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def __getattr__(self, name):
+        assert name != "scan", "that reads the whole table"
+        return getattr(self._store, name)
+
+
+async def test_where_counting_takes_reading_the_whole_table_only_what_is_due_is_read():
+    data, now = MemoryData(), SystemClock().now_ms()
+    home = open_memory_home(data=data)
+    known = {"workflow": "approval", "version": "1", "input": Raw(b"{}"), "fingerprint": "", "secret": ""}
+    for id, status, due_at, fields in (
+        ("blocked", "BLOCKED", now + 50_000, {"blocked": "other code"}),
+        ("parked", "BLOCKED", PARKED_DUE_AT, {"blocked": "its processes died", "parked": True}),
+        ("late", "READY", 1, {}),
+    ):
+        record = ExecutionRecord(id=id, created_at=1, run_at=1, **known, **fields)
+        head = Item(partition_of("approval", id), status=status, due_at=due_at, body=encode_record(record))
+        await home.store.write(Put(head))
+    found = await doctors(data, store=NoScan(home.store), census=None, inventory=None, known={"checkout"})
+    assert found["blocked"].examples[0].startswith("holdfast show approval blocked")
+    assert found["crashes"].examples[0].startswith("holdfast show approval parked")
+    assert found["overdue"].level == found["unknown"].level == "warn"
+    assert "--scan" in found["counts"].told
+    assert found.keys() == {"blocked", "crashes", "unknown", "overdue", "parked", "counts"}
+    assert "executions" in await doctors(data, census=None, scan=True)
+    await home.doorbell.close()
 
 
 async def test_where_processes_are_not_heard_of_only_their_leases_tell():

@@ -10,7 +10,7 @@ import pytest
 from tests.infra.fabrics import ALL
 
 from holdfast.cli.infra import print_template
-from holdfast.infra import EventRule, Fabric, Function, template
+from holdfast.infra import EventRule, Fabric, Function, Routed, template
 from holdfast.infra.function_options import local_code, uploaded_code
 
 
@@ -54,10 +54,12 @@ def test_every_option_reaches_the_template(shop):
         "--url": "iam",
         "--own-bucket": "mine",
         "--key-arn": "arn:aws:kms:eu-west-1:000000000000:key/1",
+        "--ordered-receives": 7,
         "--batch-size": 50,
         "--batch-window-seconds": 3,
         "--most-at-once": 5,
         "--alarm-topic-arn": "arn:aws:sns:eu-west-1:000000000000:topic",
+        "--alarm-table-gb": 7,
     }
     rule = ["--event-rule", 'default={"source": ["aws.s3"]}']
     own = {"Effect": "Allow", "Action": "ses:SendEmail", "Resource": "*"}
@@ -67,6 +69,7 @@ def test_every_option_reaches_the_template(shop):
         "--security-group": ["sg-1"],
         "--layer": ["arn:aws:lambda:eu-west-1:000000000000:layer:fonts:3"],
         "--statement": [json.dumps(own)],
+        "--function": ['pdf={"workflows": ["render"], "memory_mb": 3008}'],
     }
     repeated = [word for name, values in several.items() for value in values for word in (name, value)]
     flags = [
@@ -104,6 +107,7 @@ def test_every_option_reaches_the_template(shop):
         ordered=False,
         keep_data=False,
         event_rules=[EventRule("default", {"source": ["aws.s3"]})],
+        functions={"pdf": Routed(workflows=["render"], memory_mb=3008)},
         **chosen,
     )
     assert found == template(fabric)
@@ -170,6 +174,15 @@ def test_a_statement_is_json(shop, wrong):
     )
     assert result.exit_code == 2
     assert '"Action": "ses:SendEmail"' in result.output
+
+
+@pytest.mark.parametrize("wrong", ["pdf", "pdf={}", 'pdf={"workflows": "render"}'])
+def test_a_further_function_is_a_name_and_json(shop, wrong):
+    result = shop.invoke(
+        "infra", "template", "--prefix", "shop", "--code", "s3://code/a.zip", "--function", wrong, app=None
+    )
+    assert result.exit_code == 2
+    assert 'write NAME={"workflows": ["render"]' in result.output
 
 
 def test_an_environment_is_given_in_pairs(shop):

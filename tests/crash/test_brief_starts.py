@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 
 import holdfast as hf
-from holdfast.kernel.sweep import LATE_MS
+from holdfast.ports import LATE_MS
 from holdfast.testing import FaultsAt, ProcessDied, World, run_virtual
 from holdfast.testing.faults import CrashAfter, CrashBefore, LoseAnswer
 from holdfast.testing.world import swift

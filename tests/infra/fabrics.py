@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.infra import EventRule, Existing, Fabric, Function, LocalCode, UploadedCode, template
+from holdfast.infra import EventRule, Existing, Fabric, Function, LocalCode, Routed, UploadedCode, template
 
 KEY = "arn:aws:kms:eu-west-1:000000000000:key/11111111-2222-3333-4444-555555555555"
 TOPIC = "arn:aws:sns:eu-west-1:000000000000:alarms"
@@ -50,9 +50,19 @@ OTHERWISE = Fabric(
         EventRule("a-prefix-20-long-yes-holdfast", {"source": ["holdfast.shop"]}),
     ],
     alarm_topic_arn=TOPIC,
+    alarm_table_gb=7,
     keep_data=False,
 )
 WITHOUT_ORDER = Fabric(prefix="shop", ordered=False, stream=True, key_arn=KEY, function=Function(code=CODE, url="iam"))
+
+SEVERAL = Fabric(
+    prefix="shop",
+    function=Function(code=CODE, environment={"BANK": "here"}),
+    functions={
+        "pdf": Routed(workflows=["render"], actors=["Printer"], memory_mb=3008, timeout_seconds=600, statements=[SES]),
+        "mail": Routed(workflows=["letters"], environment={"FROM": "shop"}),
+    },
+)
 
 ALL = {
     "plain": PLAIN,
@@ -60,6 +70,7 @@ ALL = {
     "existing": EXISTING,
     "otherwise": OTHERWISE,
     "without order": WITHOUT_ORDER,
+    "several": SEVERAL,
 }
 
 

@@ -75,6 +75,8 @@ def of_dynamodb(operation: str, parameters: dict[str, Any]) -> list[Asked]:
                 Asked("dynamodb:BatchGetItem", table_arn(table), leading(*(key["p"]["S"] for key in wanted["Keys"])))
                 for table, wanted in tables.items()
             ]
+        case "BatchWriteItem", {"RequestItems": tables}:
+            return [Asked("dynamodb:BatchWriteItem", table_arn(table)) for table in tables]
         case "Query", {"IndexName": index, "TableName": table}:
             return [Asked("dynamodb:Query", f"{table_arn(table)}/index/{index}")]
         case "Query", {"TableName": table, "ExpressionAttributeValues": values}:

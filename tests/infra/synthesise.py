@@ -13,9 +13,10 @@ from aws_cdk import App, Duration, Stack, aws_kms, aws_lambda, aws_s3, aws_sns
 from aws_cdk.assertions import Template
 
 from holdfast.errors import ConfigurationError
-from holdfast.infra import DurableFabric
+from holdfast.infra import DurableFabric, Routed
 
 CODE = sys.argv[1]
+LAYER = "arn:aws:lambda:eu-west-1:000000000000:layer:fonts:3"
 
 
 def told(stack: Any, fabric: Any) -> dict[str, Any]:
@@ -39,7 +40,9 @@ def function(stack: Any, id: str) -> Any:
 def made() -> dict[str, Any]:
     """Everything made by the construct, in one line."""
     stack = Stack(App(), "Made")
-    return told(stack, DurableFabric(stack, "Fabric", prefix="shop", code=CODE, memory_mb=1024, url="iam"))
+    options = {"memory_mb": 1024, "url": "iam", "tracing": True, "layers": [LAYER], "alarm_table_gb": 7}
+    further = {"pdf": Routed(workflows=["render"], memory_mb=3008)}
+    return told(stack, DurableFabric(stack, "Fabric", prefix="shop", code=CODE, functions=further, **options))
 
 
 def existing() -> dict[str, Any]:

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from tests.conftest import SKIP_NOTHING
+from tests.infra.fabrics import LAYER
 from tests.infra.tools import CDK, bare_environment, environment_or_skip, installed, lacking
 
 from holdfast.cli.init import write_project
-from holdfast.infra import Existing, Fabric, Function, UploadedCode, template
+from holdfast.infra import Existing, Fabric, Function, Routed, UploadedCode, template
 
 SYNTHESISE = Path(__file__).with_name("synthesise.py")
 
@@ -75,9 +76,11 @@ def ours(stack: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_version(resources: dict[str, Any]) -> dict[str, Any]:
-    """The version's name is a digest of the code, which CDK makes in its own way."""
-    (name,) = [name for name, each in resources.items() if each["Type"] == "AWS::Lambda::Version"]
-    return json.loads(json.dumps(resources).replace(name, "FunctionVersion"))
+    """The name of a version ends with a digest of the code, which CDK makes in its own way."""
+    text = json.dumps(resources)
+    for name in [name for name, each in resources.items() if each["Type"] == "AWS::Lambda::Version"]:
+        text = text.replace(name, f"{name.partition('Version')[0]}Version")
+    return json.loads(text)
 
 
 @pytest.mark.aws
@@ -86,7 +89,9 @@ def test_the_construct_is_the_template(synthesised):
     found = ours(synthesised["made"])
     code = found["Function"]["Properties"]["Code"]
     uploaded = UploadedCode(code["S3Bucket"], code["S3Key"], "digest")
-    fabric = Fabric(prefix="shop", function=Function(code=uploaded, memory_mb=1024, url="iam"))
+    function = Function(code=uploaded, memory_mb=1024, url="iam", tracing=True, layers=[LAYER])
+    further = {"pdf": Routed(workflows=["render"], memory_mb=3008)}
+    fabric = Fabric(prefix="shop", function=function, functions=further, alarm_table_gb=7)
     assert without_version(found) == without_version(template(fabric)["Resources"])
 
 
@@ -97,9 +102,17 @@ def test_what_is_brought_along_is_used(synthesised):
     found = ours(stack)
     others = {name: each for name, each in stack["template"]["Resources"].items() if name not in stack["names"]}
     named = {each["Type"]: name for name, each in others.items()}
+    aliases = {
+        each["Properties"]["Name"]: name for name, each in others.items() if each["Type"] == "AWS::Lambda::Alias"
+    }
     fabric = Fabric(
         prefix="shop",
-        function=Existing(name="", alias_arn={"Ref": named["AWS::Lambda::Alias"]}, timeout_seconds=90),
+        function=Existing(
+            name="",
+            alias_arn={"Ref": aliases["live"]},
+            sweep_arn={"Ref": aliases["sweep"]},
+            timeout_seconds=90,
+        ),
         own_bucket={"Ref": named["AWS::S3::Bucket"]},
         key_arn={"Fn::GetAtt": [named["AWS::KMS::Key"], "Arn"]},
         alarm_topic_arn={"Ref": named["AWS::SNS::Topic"]},

@@ -17,8 +17,9 @@ from holdfast.backends.aws import names, open_aws_home
 from holdfast.backends.memory import open_memory_home
 from holdfast.infra import Fabric
 from holdfast.metrics import UNITS
-from holdfast.ports import Home, Metered, Used
+from holdfast.ports import Home
 from holdfast.telemetry import LOGGED
+from holdfast.watched import Metered, Used
 
 GUIDE = Path(__file__).parents[2] / "docs" / "deploy.md"
 

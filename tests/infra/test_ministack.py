@@ -152,7 +152,7 @@ def test_the_sweep_is_scheduled(client):
     (rule,) = [each for each in client("events").list_rules()["Rules"] if "ScheduleExpression" in each]
     assert (rule["ScheduleExpression"], rule["State"]) == ("rate(1 minute)", "ENABLED")
     (target,) = client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
-    assert target["Arn"] == outputs(client)["Function"]
+    assert target["Arn"] == outputs(client)["Function"].removesuffix("live") + "sweep"
     assert json.loads(target["Input"]) == {"holdfast": "sweep"}
 
 

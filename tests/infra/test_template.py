@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any
@@ -18,18 +19,20 @@ from tests.infra.fabrics import (
     OWN_POLICY,
     PLAIN,
     SES,
+    SEVERAL,
     TOPIC,
     WITHOUT_ORDER,
     of_type,
     resources,
 )
 
+from holdfast.actors.kind import ORDERED_RETRY
 from holdfast.actors.record import partition_of as actor_partition_of
 from holdfast.backends.aws import parse_address
 from holdfast.backends.aws.table import TTL_ATTRIBUTE, table_definition
 from holdfast.cli.infra import as_text
 from holdfast.errors import ConfigurationError
-from holdfast.infra import EventRule, Fabric, Function, UploadedCode, local_code, template, uploaded_code
+from holdfast.infra import EventRule, Fabric, Function, Routed, UploadedCode, local_code, template, uploaded_code
 from holdfast.infra.function_role import NETWORK, TRACE
 from holdfast.infra.permissions import BROAD
 from holdfast.telemetry import Telemetry
@@ -93,15 +96,20 @@ def is_broad(statement: dict[str, Any]) -> bool:
     )
 
 
+def of_the_main(name: str) -> str:
+    """The name that a resource of a further function would have if it were the main one's."""
+    return re.sub(r"^(Doorbell|Function)(Pdf|Mail)", r"\1", name)
+
+
 @each_fabric
 def test_nobody_may_everything_but_where_it_says_why(fabric):
     found = list(statements(fabric))
     assert len(found) >= 15
     broad = {name for name, statement in found if is_broad(statement)}
-    assert broad <= BROAD.keys()
+    assert {of_the_main(name) for name in broad} <= BROAD.keys()
     for name, statement in found:
         if is_broad(statement) and statement["Effect"] == "Allow" and statement != SES:
-            assert name == "FunctionRole"
+            assert of_the_main(name) == "FunctionRole"
             assert statement["Action"] in (list(NETWORK), list(TRACE)), "only what knows no resource"
     assert all(reason for reason in BROAD.values())
 
@@ -121,7 +129,7 @@ def test_what_is_allowed_is_of_this_home(fabric):
     for name, statement in statements(fabric):
         for each in as_list(statement.get("Resource", [])):
             text = text_of(each)
-            known = own in text or bucket in text or text == KEY or text.startswith("<")
+            known = statement == SES or own in text or bucket in text or text == KEY or text.startswith("<")
             assert known or (is_broad(statement) and name in BROAD), (name, text)
 
 
@@ -178,7 +186,9 @@ def test_each_policy_is_no_larger_than_its_task():
         "Outputs"
     ].keys()
     assert worker - client == {
+        "dynamodb:DescribeTable",
         "events:DescribeEventBus",
+        "dynamodb:BatchWriteItem",
         "events:PutEvents",
         "lambda:InvokeFunction",
         "s3:DeleteObject",
@@ -189,7 +199,9 @@ def test_each_policy_is_no_larger_than_its_task():
     }
     assert {action for action in worker if action.startswith(("dynamodb:", "events:"))} == {
         "dynamodb:BatchGetItem",
+        "dynamodb:BatchWriteItem",
         "dynamodb:DeleteItem",
+        "dynamodb:DescribeTable",
         "dynamodb:GetItem",
         "dynamodb:PutItem",
         "dynamodb:Query",
@@ -303,15 +315,21 @@ def test_what_is_there_already_is_not_made():
 @each_fabric
 def test_every_queue_has_dead_letters_and_patience(fabric):
     queues = of_type(fabric, "AWS::SQS::Queue")
-    assert len(queues) == (4 if fabric.ordered else 2)
+    assert len(queues) == 2 * (1 + fabric.ordered + len(fabric.functions))
     for name, queue in queues.items():
         assert queue["MessageRetentionPeriod"] == 14 * 86_400
         if name.endswith("Dead"):
             continue
         assert queue["VisibilityTimeout"] >= 6 * fabric.timeout_seconds + fabric.batch_window_seconds
         assert queue["RedrivePolicy"]["deadLetterTargetArn"] == {"Fn::GetAtt": [f"{name}Dead", "Arn"]}
-        assert queue["RedrivePolicy"]["maxReceiveCount"] >= 5
+        receives = fabric.ordered_receives if name == "Ordered" else 10
+        assert queue["RedrivePolicy"]["maxReceiveCount"] == receives >= 5
         assert queue.get("FifoQueue") == queues[f"{name}Dead"].get("FifoQueue")
+
+
+def test_an_ordered_message_is_parked_long_before_it_is_a_dead_letter():
+    """Each attempt is a receipt, also of those behind it in the group."""
+    assert PLAIN.ordered_receives >= 5 * ORDERED_RETRY.max_attempts
 
 
 def test_queues_are_named_as_the_code_expects():
@@ -350,6 +368,7 @@ def test_the_function_knows_its_home():
 def test_whatever_calls_calls_the_live_version(name):
     fabric = ALL[name]
     target = fabric.function.alias_arn if name == "existing" else {"Ref": "FunctionLive"}
+    sweeping = fabric.function.alias_arn if name == "existing" else {"Ref": "FunctionSweep"}
     sources = of_type(fabric, "AWS::Lambda::EventSourceMapping")
     assert len(sources) == 1 + fabric.ordered + fabric.stream
     for source in sources.values():
@@ -357,13 +376,32 @@ def test_whatever_calls_calls_the_live_version(name):
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     rule = of_type(fabric, "AWS::Events::Rule")["SweepRule"]
     (called,) = rule["Targets"]
-    assert called["Arn"] == target
+    assert called["Arn"] == sweeping
     assert json.loads(called["Input"]) == {"holdfast": "sweep"}
     assert rule["ScheduleExpression"] == "rate(1 minute)"
     assert "EventBusName" not in rule, "rules with a schedule live on the default bus"
     allowed = of_type(fabric, "AWS::Lambda::Permission")["SweepPermission"]
-    assert allowed["FunctionName"] == target
+    assert allowed["FunctionName"] == sweeping
     assert allowed["SourceArn"] == {"Fn::GetAtt": ["SweepRule", "Arn"]}
+
+
+def test_the_function_is_called_to_clean_up_and_again_if_that_fails():
+    rule = of_type(PLAIN, "AWS::Events::Rule")["CleanUpRule"]
+    (called,) = rule["Targets"]
+    assert json.loads(called["Input"]) == {"holdfast": "clean-up"}
+    assert rule["ScheduleExpression"] == "rate(1 hour)"
+    assert called["RetryPolicy"] == {"MaximumRetryAttempts": 2, "MaximumEventAgeInSeconds": 3600}
+    allowed = of_type(PLAIN, "AWS::Lambda::Permission")["CleanUpPermission"]
+    assert allowed["SourceArn"] == {"Fn::GetAtt": ["CleanUpRule", "Arn"]}
+
+
+def test_a_failed_sweep_is_not_repeated_and_it_sweeps_with_the_live_version():
+    aliases = of_type(PLAIN, "AWS::Lambda::Alias")
+    assert {each["Name"]: each["FunctionVersion"] for each in aliases.values()}.keys() == {"live", "sweep"}
+    assert len({each["FunctionVersion"]["Fn::GetAtt"][0] for each in aliases.values()}) == 1
+    (once,) = of_type(PLAIN, "AWS::Lambda::EventInvokeConfig").values()
+    assert once["Qualifier"] == "sweep", "other events are repeated"
+    assert (once["MaximumRetryAttempts"], once["MaximumEventAgeInSeconds"]) == (0, 60)
 
 
 def test_events_come_by_the_queue_that_lets_their_rules_and_nobody_else():
@@ -456,7 +494,7 @@ def test_options_of_the_function_that_aws_would_refuse(wrong, complaint):
 
 def version_of(fabric: Fabric) -> str:
     (name,) = of_type(fabric, "AWS::Lambda::Version")
-    (alias,) = of_type(fabric, "AWS::Lambda::Alias").values()
+    alias = of_type(fabric, "AWS::Lambda::Alias")["FunctionLive"]
     assert alias["FunctionVersion"] == {"Fn::GetAtt": [name, "Version"]}
     assert alias["Name"] == "live"
     return name
@@ -506,6 +544,91 @@ def test_only_a_public_url_lets_everybody_in():
         assert len(open_to_all) == (2 if name == "otherwise" else 0), name
 
 
+# ── Several functions ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_function_has_its_size_its_role_its_queue_and_its_place_in_the_home():
+    functions = of_type(SEVERAL, "AWS::Lambda::Function")
+    assert {each["FunctionName"]: (each["MemorySize"], each["Timeout"]) for each in functions.values()} == {
+        "shop-holdfast": (512, 60),
+        "shop-holdfast-pdf": (3008, 600),
+        "shop-holdfast-mail": (512, 60),
+    }
+    urls = {name: text_of(each["Environment"]["Variables"]["HOLDFAST_URL"]) for name, each in functions.items()}
+    routes = "&routes=actor/Printer:pdf,wf/letters:mail,wf/render:pdf"
+    for id, own in (("Function", "main"), ("FunctionPdf", "pdf"), ("FunctionMail", "mail")):
+        assert urls[id].endswith(f"{routes}&function={own}")
+    assert text_of(template(SEVERAL)["Outputs"]["HomeUrl"]["Value"]).endswith(f"shop-holdfast{routes}")
+    found = parse_address(urls["FunctionPdf"].replace("<AWS::Region>", "eu-west-1")).parsed_routes()
+    assert found.serves(partition_of("render", "17"))
+    assert found.serves(actor_partition_of("Printer", "a"))
+    assert not found.serves(partition_of("checkout", "17"))
+    assert functions["FunctionMail"]["Environment"]["Variables"].keys() == {"BANK", "FROM", "HOLDFAST_URL"}
+    assert len({each["Role"]["Fn::GetAtt"][0] for each in functions.values()}) == 3
+    assert {each["LoggingConfig"]["LogGroup"]["Ref"] for each in functions.values()} == {"FunctionLog"}
+    owns = [name for name, statement in statements(SEVERAL) if statement == SES]
+    assert owns == ["FunctionPdfRole"]
+
+
+def test_each_function_is_called_by_its_queue_and_the_main_one_by_all_else():
+    sources = of_type(SEVERAL, "AWS::Lambda::EventSourceMapping")
+    called = {each["EventSourceArn"]["Fn::GetAtt"][0]: each["FunctionName"]["Ref"] for each in sources.values()}
+    assert called == {
+        "Doorbell": "FunctionLive",
+        "Ordered": "FunctionLive",
+        "DoorbellPdf": "FunctionPdfLive",
+        "DoorbellMail": "FunctionMailLive",
+    }
+    queues = of_type(SEVERAL, "AWS::SQS::Queue")
+    assert queues["DoorbellPdf"]["QueueName"] == "shop-holdfast-doorbell-pdf"
+    assert (queues["DoorbellPdf"]["VisibilityTimeout"], queues["DoorbellMail"]["VisibilityTimeout"]) == (3600, 360)
+    rules = of_type(SEVERAL, "AWS::Events::Rule")
+    called = {name: [each["Arn"]["Ref"] for each in rule["Targets"]] for name, rule in rules.items()}
+    assert called == {"SweepRule": ["FunctionSweep"], "CleanUpRule": ["FunctionLive"]}
+    assert len(of_type(SEVERAL, "AWS::Lambda::Alias")) - 1 == len(of_type(SEVERAL, "AWS::Lambda::Version")) == 3
+    alarms = of_type(SEVERAL, "AWS::CloudWatch::Alarm")
+    assert {"FunctionPdfErrorsAlarm", "DoorbellPdfDeadAlarm", "FunctionMailThrottledAlarm"} < alarms.keys()
+
+
+def test_every_process_may_wake_every_function_and_the_worker_calls_the_versions_of_all():
+    for policy in ("WorkerPolicy", "ClientPolicy", "CallerPolicy"):
+        (queues,) = [each for name, each in statements(SEVERAL) if name == policy and each["Sid"] == "Queues"]
+        assert {text_of(each).rpartition(":")[2] for each in queues["Resource"]} == {
+            "shop-holdfast-doorbell",
+            "shop-holdfast-doorbell-pdf",
+            "shop-holdfast-doorbell-mail",
+            "shop-holdfast-ordered.fifo",
+        }
+    (versions,) = [each for name, each in statements(SEVERAL) if name == "WorkerPolicy" and each["Sid"] == "Versions"]
+    assert [text_of(each).partition(":function:")[2] for each in versions["Resource"]] == [
+        "shop-holdfast:*",
+        "shop-holdfast-pdf:*",
+        "shop-holdfast-mail:*",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"functions": {"main": Routed(workflows=["render"])}}, "cannot name a function"),
+        ({"functions": {"PDF": Routed(workflows=["render"])}}, "cannot name a function"),
+        ({"functions": {"a": Routed(workflows=["r"]), "b": Routed(workflows=["r"])}}, "wf#r: only one function"),
+        ({"functions": {"a": Routed(workflows=["r"])}, "function": None}, "have the code of the main one"),
+        ({"functions": {"a": Routed(workflows=["r"], timeout_seconds=901)}}, "between 1 and 900"),
+    ],
+)
+def test_functions_that_cannot_be(wrong, complaint):
+    with pytest.raises(ConfigurationError, match=complaint):
+        msgspec.structs.replace(PLAIN, **wrong)
+
+
+def test_a_further_function_has_work_and_names_that_fit_into_a_url():
+    with pytest.raises(ConfigurationError, match="needs workflows or actors"):
+        Routed()
+    with pytest.raises(ConfigurationError, match="cannot be routed"):
+        Routed(workflows=["a:b"])
+
+
 # ── Watching ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -535,6 +658,8 @@ def test_what_is_watched():
         "SilentAlarm",
         "BlockedAlarm",
         "TurnsFailedAlarm",
+        "ItemLargeAlarm",
+        "TableLargeAlarm",
         "IndexDueThrottledAlarm",
         "TableReadsThrottledAlarm",
         "TableWritesThrottledAlarm",
@@ -543,6 +668,9 @@ def test_what_is_watched():
         {"Name": "QueueName", "Value": "shop-holdfast-ordered-dead.fifo"}
     ]
     assert alarms["LateAlarm"]["Namespace"] == "Holdfast/shop"
+    assert alarms["ItemLargeAlarm"]["Threshold"] == 389_120
+    assert alarms["TableLargeAlarm"]["Threshold"] == 100 * 10**9
+    assert of_type(OTHERWISE, "AWS::CloudWatch::Alarm")["TableLargeAlarm"]["Threshold"] == 7 * 10**9
     assert [name for name, alarm in alarms.items() if alarm["TreatMissingData"] == "breaching"] == ["SilentAlarm"]
 
 
@@ -630,6 +758,8 @@ def test_prefixes_that_aws_would_refuse(prefix):
         {"batch_size": 11},
         {"batch_size": 10_001, "batch_window_seconds": 1},
         {"batch_window_seconds": 301},
+        {"ordered_receives": 4},
+        {"ordered_receives": 1001},
         {"most_at_once": 1},
         {"function": Function(code=UploadedCode("b", "k", "d"), timeout_seconds=901)},
     ],

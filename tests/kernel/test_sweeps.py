@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.items import Update
 from holdfast.ports import Home
 from holdfast.testing import VirtualClock, run_virtual
 
@@ -62,5 +63,57 @@ def test_a_wake_up_to_look_at_all_does_not_outlive_its_worker(while_it_stops):
         await asyncio.sleep(2 * SWEEP_SECONDS)
         assert app.telemetry.counts["store_unusable"] == 0
         assert app.telemetry.counts["ended"] == while_it_stops
+
+    run_virtual(main)
+
+
+class CountingWrites:
+    """A store that counts what is written."""
+
+    def __init__(self, store):
+        self._store = store
+        self.writes = 0
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def write(self, *writes):
+        self.writes += 1
+        return self._store.write(*writes)
+
+
+@pytest.mark.parametrize("sweep_seconds", [5.0, 3_600.0], ids=["near", "far apart"])
+def test_where_writes_are_paid_a_living_owner_costs_none_and_a_dead_one_is_followed_in_time(sweep_seconds):
+    data, clock = MemoryData(), VirtualClock()
+    counting: list[CountingWrites] = []
+
+    async def open_home() -> Home:
+        home = open_memory_home(data=data, owner="one")
+        counting.append(CountingWrites(home.store))
+        return replace(home, store=counting[0], writes_are_paid=True, reads_are_paid=True, hears_peers=False)
+
+    app = hf.App("shop", home=open_home, clock=clock, limits=hf.Limits(sweep_seconds=sweep_seconds))
+
+    @app.workflow
+    async def job() -> str:
+        return "done"
+
+    async def main() -> None:
+        elsewhere = open_memory_home(data=data, owner="elsewhere").store
+        async with app:
+            handle = await job.start(id="1")
+        partition = "wf#job#1"
+        lease = Update(partition=partition, owner="elsewhere", status="RUNNING", lease_until=clock.now_ms() + 15_000)
+        await elsewhere.write(lease)
+        counting.clear()
+        async with app.worker():
+            for _ in range(6 if sweep_seconds < 60 else 0):
+                await asyncio.sleep(5)
+                await elsewhere.write(replace(lease, lease_until=clock.now_ms() + 15_000))
+            assert counting[0].writes == 0
+            died_ms = clock.now_ms()
+            assert await app.handle("job", "1") == "done"
+            assert (clock.now_ms() - died_ms) / 1000 <= 15 + 5 + 1
+        assert handle is not None
 
     run_virtual(main)

@@ -10,7 +10,7 @@ from tests.messaging.places import Paid, Placed, virtually
 
 import holdfast as hf
 from holdfast.items import HEAD
-from holdfast.kernel.sweep import LATE_MS
+from holdfast.ports import LATE_MS
 from holdfast.testing import ProcessDied, World
 from holdfast.testing.simulation import swift
 from holdfast.testing.virtual_time import run_virtual

@@ -234,7 +234,7 @@ def splits(monkeypatch):
 
     monkeypatch.setattr("holdfast.actors.scope.OWN_WRITES", -1_000)
     monkeypatch.setattr("holdfast.replay.journal.parts_of", counting_parts)
-    monkeypatch.setattr("holdfast.messaging.relay.parts_of", counting_parts)
+    monkeypatch.setattr("holdfast.actors.mailbox.delivery.parts_of", counting_parts)
     monkeypatch.setattr("holdfast.actors.turn.commit.together", counting_together)
     return counted
 

@@ -24,6 +24,9 @@ DUE, OWNED = {"d": {"N": "1"}}, {"o": {"S": "1-a"}}
         (record("actor#Cart#u1", "i#1#a"), "actor#Cart#u1"),
         (record("out#shop", "o#1#a"), "out#shop"),
         (record("out#shop", "o#1#a", "REMOVE"), None),
+        (record("out#shop#7", "o#1#a"), "out#shop#7"),
+        (record("bus#shop", "o#1#a"), "bus#shop"),
+        (record("actor#Shop#s", "o#1"), None),
         (record("wf#checkout#a", "j#0#1"), None),
     ],
 )

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
+from functools import cache, partial
 
 from tests.scenarios import ACTOR_SCENARIOS, EVENT_SCENARIOS, SCENARIOS, SWARM_SCENARIOS
 from tests.simulation.report import explained
@@ -36,16 +36,17 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="real processes that run them")
     parser.add_argument("--seed", type=int, help="run only this one, and tell what happens in it")
+    parser.add_argument("--billed", action="store_true", help="each write is paid for in every seed, as on AWS")
     return parser.parse_args(arguments)
 
 
-def show(seed: int) -> int:
+def show(seed: int, *, billed: bool) -> int:
     """Run one seed, and print its timeline."""
 
     def tell(who: str, what: str) -> None:
         print(f"{asyncio.get_running_loop().time():10.3f} s  {who}  {what}")
 
-    run = run_seed(pool(), seed, tell)
+    run = run_seed(pool(), seed, tell, billed=billed)
     print(run)
     print("RED" if run.violations else "GREEN")
     return 1 if run.violations else 0
@@ -56,16 +57,16 @@ def portions(first: int, count: int) -> Iterator[range]:
         yield range(begin, min(begin + PORTION, first + count))
 
 
-def run_portion(seeds: range) -> SwarmReport:
+def run_portion(seeds: range, *, billed: bool = False) -> SwarmReport:
     logging.disable(logging.CRITICAL)  # failed turns are logged, and are to be expected here
-    return run_seeds(pool(), seeds)
+    return run_seeds(pool(), seeds, billed=billed)
 
 
 def run_many(given: argparse.Namespace) -> int:
     began = time.monotonic()
     reports: list[SwarmReport] = []
     with ProcessPoolExecutor(given.jobs) as workers:
-        for report in workers.map(run_portion, portions(given.first, given.seeds)):
+        for report in workers.map(partial(run_portion, billed=given.billed), portions(given.first, given.seeds)):
             reports.append(report)
             done = sum(each.seeds for each in reports)
             failed = sum(len(each.failures) for each in reports)
@@ -80,7 +81,7 @@ def run_many(given: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     given = options(arguments)
-    return run_many(given) if given.seed is None else show(given.seed)
+    return run_many(given) if given.seed is None else show(given.seed, billed=given.billed)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from holdfast.backends.aws.connection import new_client
 from holdfast.cli import main
 from holdfast.errors import ConfigurationError, StoreUnusable
 from holdfast.verify import CHECKS, Check, left_behind, read_record, remove, standing, verify
-from holdfast.verify.checks import contention, delivery, latency
+from holdfast.verify.checks import contention, delivery, fencing, latency, settings, sources, units
 from holdfast.verify.finding import BY_EMULATOR, OK, UNTOLD, Finding
 
 pytestmark = [pytest.mark.aws, pytest.mark.slow, pytest.mark.process]
@@ -52,16 +53,26 @@ def there(url: str) -> list[str]:
 def quiet(_text: str) -> None: ...
 
 
+@pytest.mark.torture
 def test_all_checks_end_to_end_by_the_command(url, monkeypatch):
+    verified(url, CHECKS, monkeypatch)
+
+
+def test_quick_checks_end_to_end_by_the_command(url, monkeypatch):
+    quick = (settings.EXPIRY, sources.SOURCES, units.SINGLE, units.TRANSACTIONS, fencing.FROZEN)
+    verified(url, [check for check in CHECKS if check.name in quick], monkeypatch)
+
+
+def verified(url: str, checks: Sequence[Check], monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, value in SMALL:
         monkeypatch.setattr(module, name, value)
-    result = CliRunner(env={"HOLDFAST_APP": "", "HOLDFAST_URL": ""}).invoke(
-        main, ["aws", "verify", url, "--yes", "--json"]
-    )
+    chosen = [f"--only={check.name}" for check in checks]
+    arguments = ["aws", "verify", url, "--yes", "--json", *chosen]
+    result = CliRunner(env={"HOLDFAST_APP": "", "HOLDFAST_URL": ""}).invoke(main, arguments)
     assert result.exit_code == 0, result.output
     told: dict[str, Any] = json.loads(result.stdout)
-    assert [each["check"] for each in told["findings"]] == [check.name for check in CHECKS]
-    for check, each in zip(CHECKS, told["findings"], strict=True):
+    assert [each["check"] for each in told["findings"]] == [check.name for check in checks]
+    for check, each in zip(checks, told["findings"], strict=True):
         assert each["verdict"] == (UNTOLD if check.emulator else OK), each
         assert each["told"].startswith(BY_EMULATOR) == bool(check.emulator), each
     assert told["is_emulator"] and told["usd"] > 0
@@ -106,7 +117,7 @@ async def test_a_stack_that_cannot_be_made_is_told_with_the_reason_and_removed(u
 
     def broken(*given: Any) -> Any:
         made = stack_of(*given)
-        made["Resources"]["Broken"] = {"Type": "AWS::Lambda::Version", "Properties": {"FunctionName": "nothing"}}
+        made["Resources"]["Broken"] = {"Type": "AWS::No::Such", "Properties": {}}
         return made
 
     monkeypatch.setattr(standing, "stack_of", broken)

@@ -16,7 +16,7 @@ from holdfast.chaos.shop import Books, app
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import Item
 from holdfast.keys import LARGEST_PAGE
-from holdfast.messaging.outbox import ENTRY_PREFIX
+from holdfast.messaging.outbox import ENTRY_PREFIX, all_parts
 
 T = TypeVar("T")
 
@@ -48,8 +48,9 @@ async def books() -> dict[str, int]:
 
 async def in_outbox() -> int:
     """How many events wait for the relay."""
-    page = await app.runtime().home.store.query(app.outbox.partition, prefix=ENTRY_PREFIX)
-    return len(page.items)
+    store = app.runtime().home.store
+    pages = [await store.query(partition, prefix=ENTRY_PREFIX) for partition in all_parts(app.outbox.app)]
+    return sum(len(page.items) for page in pages)
 
 
 async def is_under_way() -> bool:

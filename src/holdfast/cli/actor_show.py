@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 from msgspec import Struct
 
-from holdfast.actors.admin.handle import ActorStatus, Message, TimerStatus
+from holdfast.actors.admin.handle import ActorStatus, Departing, Message, TimerStatus
 from holdfast.app import App
 from holdfast.cli.declaring import listing, on_actor
 from holdfast.cli.known import status_of
@@ -30,6 +30,7 @@ from holdfast.texts import masked
 HEADINGS: Final = ("ACTOR", "KEY", "STATUS", "VERSION", "PARKED", "NEXT TIMER (UTC)")
 TIMER_HEADINGS: Final = ("TIMER", "DUE (UTC)", "", "AGAIN")
 MESSAGE_HEADINGS: Final = ("PLACE", "METHOD", "SENT (UTC)", "ATTEMPTS", "ARGUMENTS, LAST ERROR")
+SENT_HEADINGS: Final = ("PLACE", "TO", "METHOD OR EVENT", "ID")
 SHOWN_MESSAGES: Final = 20
 
 
@@ -58,6 +59,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     actor: ActorStatus
     waiting: tuple[Message, ...]
     parked: tuple[Message, ...]
+    departures: tuple[Departing, ...]
     owner_alive: bool | None
 
 
@@ -144,7 +146,13 @@ def show(session: Session, *, name: str, key: str) -> None:
         found = await performed(ShowActor(name, key, limit=None), partial(status_of, actor=name, key=key), app)
         owner = found.status.owner
         alive = None if owner is None else app.runtime().home.doorbell.alive(owner)
-        return Shown(actor=found.status, waiting=found.waiting, parked=found.parked, owner_alive=alive)
+        return Shown(
+            actor=found.status,
+            waiting=found.waiting,
+            parked=found.parked,
+            departures=found.departures,
+            owner_alive=alive,
+        )
 
     shown = session.run(look)
     session.answer(shown, "\n".join(_lines(shown)))
@@ -179,6 +187,10 @@ def _lines(shown: Shown) -> Iterator[str]:
         yield from table(TIMER_HEADINGS, [_timer_cells(timer) for timer in status.timers], indent="  ")
     yield from _message_lines("waiting", shown.waiting)
     yield from _message_lines("parked after their attempts failed; see actor unpark, discard", shown.parked)
+    if shown.departures:
+        yield ""
+        yield f"  {len(shown.departures)} sent, and to be delivered by the actor's owner"
+        yield from table(SENT_HEADINGS, [_sent_cells(each) for each in shown.departures[:SHOWN_MESSAGES]], indent="  ")
     failed = [each.error for each in (*shown.waiting, *shown.parked) if each.error is not None]
     if failed:
         yield ""
@@ -207,6 +219,10 @@ def _message_cells(message: Message) -> tuple[str, ...]:
     if message.error is not None:
         told = f"{told}, {error_line(message.error)}"
     return message.place, message.method, shown_moment(message.sent_at), str(message.attempts or ""), told
+
+
+def _sent_cells(sent: Departing) -> tuple[str, ...]:
+    return sent.place, plain(sent.to), sent.what, plain(sent.id)
 
 
 def _timer_cells(timer: TimerStatus) -> tuple[str, ...]:

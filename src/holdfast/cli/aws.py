@@ -64,22 +64,22 @@ def create(session: Session, *, url: str | None) -> None:
 @click.option("--dry-run", is_flag=True, help="Only count what would be deleted. That costs the same reads.")
 @on_home
 def clean(session: Session, *, url: str | None, dry_run: bool) -> None:
-    """Delete expired executions with everything that belongs to them, and large values without a reference.
+    """Delete what is left of executions that have expired, and large values without a reference.
 
-    For a cron job, once a day or a week: it reads the whole table, which costs half a read unit for each 4 KB. It may
-    run while workers do, and it may be interrupted and run again. Needs s3:DeleteObject on the bucket, in addition to
-    what a worker needs.
+    For a cron job, once a day or a week, where no function is called for it: it reads the whole table, which costs half
+    a read unit for each 4 KB. It may run while workers do, and it may be interrupted and run again. Needs the rights of
+    a worker.
     """
     home = _home_of(session, url)
     with Ticker(quiet=session.json) as ticker:
 
         def tell(items: int, cleaned: Cleaned) -> None:
-            ticker.tell(f"{items:,} items read, {cleaned.heads:,} entities have expired", items)
+            ticker.tell(f"{items:,} items read, {cleaned.items:,} left over", items)
 
         cleaned = asyncio.run(clean_up(home, dry_run=dry_run, tell=tell))
     told = (
-        f"{'would delete' if dry_run else 'deleted'} {cleaned.heads:,} expired entities with {cleaned.items:,} items, "
-        f"and {cleaned.blobs:,} blobs"
+        f"{'would delete' if dry_run else 'deleted'} {cleaned.items:,} items of executions that have expired, "
+        f"{cleaned.heads:,} heads of earlier releases, and {cleaned.blobs:,} blobs"
     )
     counts = {"heads": cleaned.heads, "items": cleaned.items, "blobs": cleaned.blobs}
     session.answer({"home": home, "dry_run": dry_run, **counts}, told)

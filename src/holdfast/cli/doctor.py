@@ -46,18 +46,19 @@ class Report(Struct, frozen=True, kw_only=True):
     ),
 )
 @click.option("--strict", is_flag=True, help="Let warnings fail too.")
+@click.option("--scan", is_flag=True, help="On AWS, read the whole table to count everything, which is billed.")
 @on_home
-def doctor(session: Session, *, strict: bool) -> None:
+def doctor(session: Session, *, strict: bool, scan: bool) -> None:
     """Examine a home: the file and its settings, and whether the executions on it make progress.
 
     Every line is ok, warn or fail. The exit status is 1 if there is a fail or, with --strict, a warn. Executions that
-    are blocked or parked are a warn. The command reads the whole file, or on AWS the whole table twice, which is
-    billed. On AWS it also asks the queues, the bus and the bucket whether they answer. With --app it
-    reports workflows that have no code any more.
+    are blocked or parked are a warn. The command reads the whole file. On AWS it reads what is due, and the rest only
+    with --scan; it also asks the queues, the bus and the bucket whether they answer. With --app it reports workflows
+    that have no code any more.
     """
     app = session.any_app(prefer_code=True)
     try:
-        findings = asyncio.run(_examine(app, has_code=session.app_name is not None))
+        findings = asyncio.run(_examine(app, has_code=session.app_name is not None, scan=scan))
     except StoreError as error:
         is_file = app.home_url.startswith("sqlite:")
         findings = [Finding(FAIL, "file" if is_file else "store", str(error))]
@@ -69,12 +70,12 @@ def doctor(session: Session, *, strict: bool) -> None:
         raise click.exceptions.Exit(EXIT_ERROR)
 
 
-async def _examine(app: App, *, has_code: bool) -> list[Finding]:
+async def _examine(app: App, *, has_code: bool, scan: bool) -> list[Finding]:
     async with app:
         known = app.registry.workflows.keys() if has_code else None
         home = app.runtime().home
         about_the_file = [finding async for finding in check_file(home)]
-        return [*about_the_file, *await check_services(home), *await check_work(app.runtime(), known)]
+        return [*about_the_file, *await check_services(home), *await check_work(app.runtime(), known, scan=scan)]
 
 
 def _as_lines(report: Report) -> Sequence[str]:

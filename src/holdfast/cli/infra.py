@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from holdfast.cli.output import echo
 from holdfast.cli.session import debug_option, examples, json_option
 from holdfast.errors import ConfigurationError
-from holdfast.infra import EventRule, Fabric, Function, local_code, template, uploaded_code
+from holdfast.infra import EventRule, Fabric, Function, Routed, local_code, template, uploaded_code
 
 
 @click.group("infra")
@@ -47,6 +47,19 @@ def _statements(_context: click.Context, _parameter: click.Parameter, given: tup
         raise click.BadParameter(
             f"""{error}; write {{"Effect": "Allow", "Action": "ses:SendEmail", "Resource": "*"}}"""
         ) from None
+
+
+def _functions(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, Routed]:
+    found: dict[str, Routed] = {}
+    for each in given:
+        name, _, options = each.partition("=")
+        try:
+            found[name] = msgspec.json.decode(options, type=Routed)
+        except (msgspec.DecodeError, ConfigurationError) as error:
+            raise click.BadParameter(
+                f"""{each!r}: {error}; write NAME={{"workflows": ["render"], "memory_mb": 3008}}"""
+            ) from None
+    return found
 
 
 def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[EventRule, ...]:
@@ -134,6 +147,14 @@ def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tu
 @click.option(
     "--reserved-concurrency", type=int, help="The number of concurrent invocations that are kept for it, and allowed."
 )
+@click.option(
+    "--function",
+    "functions",
+    metavar="NAME=JSON",
+    multiple=True,
+    callback=_functions,
+    help="A further function for some workflows and actors, with the same code; may be repeated.",
+)
 @click.option("--log-days", type=int, default=30, show_default=True, help="How long logs are kept.")
 @click.option(
     "--url",
@@ -153,6 +174,13 @@ def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tu
 @click.option(
     "--ordered/--no-ordered", default=True, show_default=True, help="Create the ordered queue, which feeds actors."
 )
+@click.option(
+    "--ordered-receives",
+    type=int,
+    default=100,
+    show_default=True,
+    help="After this many receipts an ordered message becomes a dead letter.",
+)
 @click.option("--batch-size", type=int, default=10, show_default=True, help="The most messages per invocation.")
 @click.option("--batch-window-seconds", type=int, default=0, show_default=True, help="How long to wait for that many.")
 @click.option("--most-at-once", type=int, help="The most concurrent invocations for the doorbell.")
@@ -165,6 +193,9 @@ def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tu
     help="Deliver the events of this bus that match the pattern (JSON) to the consumers; may be repeated.",
 )
 @click.option("--alarm-topic-arn", metavar="ARN", callback=_arn, help="The SNS topic for alarms.")
+@click.option(
+    "--alarm-table-gb", type=int, default=100, show_default=True, help="The size of the table that an alarm tells of."
+)
 @click.option(
     "--tenant",
     "tenants",

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Raw, Struct
 
 from holdfast.actors.address import check_request_id
-from holdfast.actors.admin.handle import DELETE_TIMEOUT, ActorStatus, Message
+from holdfast.actors.admin.handle import DELETE_TIMEOUT, ActorStatus, Departing, Message
 from holdfast.actors.admin.listing import ActorPage, list_actors
 from holdfast.actors.record import CLAIMABLE, DELETED, HALTED
 from holdfast.actors.reference import BoundMethod, method_named
@@ -40,11 +40,12 @@ class RequestStanding(Struct, frozen=True):
 
 
 class ActorShown(Struct, frozen=True):
-    """An actor, the messages that wait for it, and its parked ones."""
+    """An actor, the messages that wait for it, its parked ones, and what it has sent that may not be delivered yet."""
 
     status: ActorStatus
     waiting: tuple[Message, ...]
     parked: tuple[Message, ...]
+    departures: tuple[Departing, ...] = ()
 
 
 class Prepared(Struct, frozen=True):
@@ -152,7 +153,8 @@ class ShowActor(OnActor[ActorShown], frozen=True, tag="actor-show"):
             check_limit(self.limit)
         handle = context.actor(self.actor, self.key)
         status, waiting = await handle.status(), await handle.messages(limit=self.limit)
-        return ActorShown(status, waiting, await handle.parked(limit=self.limit))
+        parked = await handle.parked(limit=self.limit)
+        return ActorShown(status, waiting, parked, await handle.departures(limit=self.limit))
 
 
 class RequestStatus(OnActor[RequestStanding], frozen=True, tag="request-status"):

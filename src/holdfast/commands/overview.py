@@ -15,8 +15,9 @@ from holdfast.commands.context import Command, Context
 from holdfast.commands.named import Named
 from holdfast.commands.right import Right
 from holdfast.kernel.backlog_count import PARKED_DUE_AT, due_at
-from holdfast.messaging.listing import PLACES
+from holdfast.messaging.listing import OUTBOX, QUEUES, places_of
 from holdfast.messaging.outbox import PARTITION_PREFIX as OUTBOX_PREFIX
+from holdfast.messaging.outbox import app_of, is_shard
 from holdfast.workflows.record import (
     BLOCKED,
     COMPENSATION_FAILED,
@@ -103,7 +104,7 @@ class Overview(Command[HomeOverview], frozen=True, tag="overview"):
 
 async def overview_of(app: Publishes) -> HomeOverview:
     """How a home stands. It asks the store nine times at most, and once for each of ``MOST_APPS`` apps of the
-    home, or three times where there is a bus.
+    home, or three times where there is a bus. Where writes are billed an outbox is seventeen partitions.
     """
     runtime = app.runtime()
     home, now = runtime.home, runtime.clock.now_ms()
@@ -188,16 +189,18 @@ async def _waiting(app: Publishes) -> list[Counted]:
     names, more_apps = [app.name], False
     if home.census is not None:
         page = await home.census.heads(OUTBOX_PREFIX, limit=MOST_APPS)
-        names = [head.partition[len(OUTBOX_PREFIX) :] for head in page.items]
+        names = [app_of(head.partition) for head in page.items if not is_shard(head.partition)]
         more_apps = page.cursor is not None
-    places = PLACES if home.bus is not None else PLACES[:1]
-    totals = [[0, False] for _ in PLACES]
+    totals = {queue: Counted(0, more_apps) for queue in QUEUES}
     for name in names:
-        for total, (_, partition, prefix) in zip(totals, places, strict=False):
-            found = await home.store.query(partition(name), prefix=prefix, limit=MOST_COUNTED)
-            total[0] += len(found.items)
-            total[1] = total[1] or found.cursor is not None
-    return [Counted(int(count), bool(more) or more_apps) for count, more in totals]
+        for of in places_of(name):
+            has_none = not home.writes_are_paid if is_shard(of.partition) else home.bus is None and of.queue != OUTBOX
+            if has_none:
+                continue
+            found = await home.store.query(of.partition, prefix=of.prefix, limit=MOST_COUNTED)
+            known = totals[of.queue]
+            totals[of.queue] = Counted(known.count + len(found.items), known.more or found.cursor is not None)
+    return [totals[queue] for queue in QUEUES]
 
 
 def _processes(runtime: Runtime) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,8 +15,9 @@ from msgspec.structs import replace
 
 from holdfast.backends.aws.blobs import INLINE_BYTES
 from holdfast.backends.aws.doorbell import LEFT_TO_SWEEPS_MS
-from holdfast.backends.aws.meter import Meter
-from holdfast.backends.aws.units import index_units, item_units, stored_bytes, units_of_read
+from holdfast.backends.aws.enclosing import MOST_BYTES, NOT_IN_CALL, Action, Known, actions_of, is_message
+from holdfast.backends.aws.meter import Meter, write_units
+from holdfast.backends.aws.units import index_units, stored_bytes, units_of_read
 from holdfast.clock import Clock
 from holdfast.errors import Refused
 from holdfast.items import HEAD, Item, Put, Update, Write, place, updated
@@ -23,6 +25,9 @@ from holdfast.ports import Blobs, Home, Page, Store
 
 TRANSACTION_TIMES: Final = 2
 """A transaction writes each item twice, and the entries of its indexes too, as DynamoDB Local reports it."""
+
+COUNT_BYTES: Final = 5
+"""The attribute that counts what is enclosed in a head."""
 
 SWEEP_UNITS: Final = 0.5
 """Of one read of an index that holds little, which is one request."""
@@ -67,6 +72,7 @@ class MeteringStore:
         self._store = store
         self._clock = clock
         self._items: dict[tuple[str, str], Item] = {}
+        self._enclosed = Enclosed()
 
     def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
         """See ``Store.write``."""
@@ -83,7 +89,10 @@ class MeteringStore:
     async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
         """See ``Store.query``."""
         page = await self._store.query(partition, prefix=prefix, after=after, limit=limit)
-        self._read("Query", page.items)
+        if is_message(prefix):
+            head = self._items.get((partition, HEAD))
+            self._read("GetItem", () if head is None else (head,))
+        self._read("Query", [item for item in page.items if not self._enclosed.holds(item)])
         return page
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
@@ -115,38 +124,42 @@ class MeteringStore:
     def _account(self, writes: Sequence[Write], answer: asyncio.Future[Sequence[Item | None]]) -> None:
         if not writes:
             return
-        operation = f"{type(writes[0]).__name__}Item" if len(writes) == 1 else "TransactWriteItems"
+        actions = self._enclosed.actions(writes)
+        operation = f"{type(actions[0].write).__name__}Item" if len(actions) == 1 else "TransactWriteItems"
         self.meter.sent(operation)
         if answer.cancelled():
             return
         error = answer.exception()
         if isinstance(error, Refused):
-            self._refused(operation, writes, error)
+            self._refused(operation, actions, writes, error)
         elif error is None:
-            self._applied(operation, writes, answer.result())
+            self._applied(operation, actions, answer.result())
 
-    def _applied(self, operation: str, writes: Sequence[Write], loaded: Sequence[Item | None]) -> None:
+    def _applied(self, operation: str, actions: Sequence[Action], loaded: Sequence[Item | None]) -> None:
         units = 0
-        times = 1 if len(writes) == 1 else TRANSACTION_TIMES
-        for write, item in zip(writes, loaded, strict=True):
-            before = self._items.get(place(write))
-            after = _after(write, before) if item is None else item
-            units += times * item_units(before, after)
+        times = 1 if len(actions) == 1 else TRANSACTION_TIMES
+        for action in actions:
+            where, item = place(action.write), None if action.index == NOT_IN_CALL else loaded[action.index]
+            before = self._items.get(where)
+            after = _after(action.write, before) if item is None else item
+            size_before = self._size(before)
+            self._enclosed.note(action)
+            units += times * write_units(max(size_before, self._size(after)))
             units += times * index_units(before, after)
             self._note(before, after)
-            self._keep(place(write), after)
-            if item is not None and len(writes) > 1:
+            self._keep(where, after)
+            if item is not None and len(actions) > 1:
                 self._read("GetItem", (item,))  # DynamoDB's transactions return nothing, so the store reads it
         _use(self.meter, operation, units)
 
-    def _refused(self, operation: str, writes: Sequence[Write], refused: Refused) -> None:
-        if refused.item is not None:
+    def _refused(self, operation: str, actions: Sequence[Action], writes: Sequence[Write], refused: Refused) -> None:
+        if refused.item is not None and not is_message(refused.item.sort):
             self._keep(place(writes[refused.index]), refused.item)
-        there = [self._size(self._items.get(place(write))) for write in writes]
-        if len(writes) == 1:
+        there = [self._size(self._items.get(place(action.write))) for action in actions]
+        if len(actions) == 1:
             self.meter.refused(operation, there[0])
             return
-        sizes = [self._size(_after(write, self._items.get(place(write)))) for write in writes]
+        sizes = [self._size(_after(each.write, self._items.get(place(each.write)))) for each in actions]
         self.meter.cancelled(operation, list(map(max, there, sizes)))
 
     def _note(self, before: Item | None, after: Item | None) -> None:
@@ -166,13 +179,39 @@ class MeteringStore:
             self._keep((item.partition, item.sort), item)
 
     def _size(self, item: Item | None) -> int:
-        return stored_bytes(item)
+        return stored_bytes(item) + self._enclosed.bytes_in(item)
 
     def _keep(self, where: tuple[str, str], item: Item | None) -> None:
         if item is None:
             self._items.pop(where, None)
         else:
             self._items[where] = item
+
+
+class Enclosed:
+    """The messages that DynamoDB would hold in the items of their heads, and what they add to these."""
+
+    def __init__(self) -> None:
+        self._known = Known()
+        self._bytes: Counter[str] = Counter()
+
+    def actions(self, writes: Sequence[Write]) -> Sequence[Action]:
+        """What a call asks of each item."""
+        return actions_of(writes, self._known, {each for each, size in self._bytes.items() if size > MOST_BYTES})
+
+    def note(self, action: Action) -> None:
+        """It was done."""
+        self._known.note((action,))
+        self._bytes[place(action.write)[0]] += action.added - action.freed
+
+    def holds(self, item: Item) -> bool:
+        """Whether an item is a message in a head."""
+        return bool(self._known.size(item.partition, item.sort))
+
+    def bytes_in(self, item: Item | None) -> int:
+        """What is enclosed in an item, with its count."""
+        enclosed = 0 if item is None or item.sort != HEAD else self._bytes[item.partition]
+        return enclosed and enclosed + COUNT_BYTES
 
 
 class MeteringBlobs:

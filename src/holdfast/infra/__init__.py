@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.infra.function_options import Existing, Function, LocalCode, UploadedCode, local_code, uploaded_code
+from holdfast.infra.function_options import (
+    Existing,
+    Function,
+    LocalCode,
+    Routed,
+    UploadedCode,
+    local_code,
+    uploaded_code,
+)
 from holdfast.infra.options import EventRule, Fabric
 from holdfast.infra.template import template
 
@@ -22,6 +30,7 @@ __all__ = [
     "Fabric",
     "Function",
     "LocalCode",
+    "Routed",
     "UploadedCode",
     "local_code",
     "template",

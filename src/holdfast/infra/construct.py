@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from holdfast.backends.aws.names import LIVE
+from holdfast.backends.aws.names import LIVE, SWEEP
 from holdfast.errors import ConfigurationError
 from holdfast.infra.function import home_url
 from holdfast.infra.function_options import Existing, Function, UploadedCode
@@ -19,7 +19,17 @@ from holdfast.infra.options import Fabric
 from holdfast.infra.template import resources
 
 try:
-    from aws_cdk import CfnDeletionPolicy, CfnResource, RemovalPolicy, Stack, Token, aws_iam, aws_lambda, aws_s3_assets
+    from aws_cdk import (
+        CfnDeletionPolicy,
+        CfnResource,
+        Duration,
+        RemovalPolicy,
+        Stack,
+        Token,
+        aws_iam,
+        aws_lambda,
+        aws_s3_assets,
+    )
     from constructs import Construct
 except ImportError:
     raise ConfigurationError("DurableFabric needs AWS CDK: pip install '.[cdk]' in a checkout of Holdfast") from None
@@ -107,8 +117,11 @@ class DurableFabric(Construct):
         version = function.current_version
         version.apply_removal_policy(RemovalPolicy.RETAIN)
         alias = aws_lambda.Alias(self, "Live", alias_name=LIVE, version=version)
+        once = {"retry_attempts": 0, "max_event_age": Duration.seconds(60)}
+        sweeping = aws_lambda.Alias(self, "Sweep", alias_name=SWEEP, version=version, **once)
         seconds = LAMBDAS_OWN_TIMEOUT_SECONDS if function.timeout is None else int(function.timeout.to_seconds())
-        return Existing(name=function.function_name, alias_arn=alias.function_arn, timeout_seconds=seconds)
+        arns = {"alias_arn": alias.function_arn, "sweep_arn": sweeping.function_arn}
+        return Existing(name=function.function_name, timeout_seconds=seconds, **arns)
 
     def _employ(self, function: Any, policy: str) -> None:
         function.role.add_managed_policy(self._policy(policy, function))

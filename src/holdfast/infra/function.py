@@ -6,16 +6,19 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.backends.aws.names import DOORBELL, LIVE, base
+from holdfast.backends.aws import names
+from holdfast.backends.aws.names import DOORBELL, LIVE, ORDERED, SWEEP, base
+from holdfast.backends.aws.routes import MAIN, routes_text
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import ConfigurationError
-from holdfast.infra.events import sweep
-from holdfast.infra.function_options import Existing, Function, LocalCode, UploadedCode, digest_of
+from holdfast.infra.events import called_at_times
+from holdfast.infra.function_options import Existing, Function, LocalCode, UploadedCode, digest_of, function_id
 from holdfast.infra.function_role import function_role
 from holdfast.infra.intrinsics import REGION, Properties, Resources, attribute, joined, ref, resource
 from holdfast.infra.options import Fabric
-from holdfast.infra.queues import LOGICAL_IDS, which
+from holdfast.infra.queues import logical_id
 from holdfast.items import HEAD
+from holdfast.messaging.bus_queue import QUEUES
 from holdfast.messaging.outbox import ENTRY_PREFIX
 
 Resolve = Callable[[Any], Any]
@@ -24,7 +27,8 @@ NOT_OF_A_VERSION: Final = frozenset({"Code", "RecursiveLoop", "ReservedConcurren
 """Properties of the function alone. (Its code is known by its digest.)"""
 
 NEWS: Final[tuple[Properties, ...]] = (
-    {"dynamodb": {"Keys": {"s": {"S": [{"prefix": INBOX_PREFIX}, {"prefix": ENTRY_PREFIX}]}}}},
+    {"dynamodb": {"Keys": {"s": {"S": [{"prefix": INBOX_PREFIX}]}}}},
+    {"dynamodb": {"Keys": {"p": {"S": [{"prefix": each} for each in QUEUES]}, "s": {"S": [{"prefix": ENTRY_PREFIX}]}}}},
     {
         "dynamodb": {
             "Keys": {"s": {"S": [HEAD]}},
@@ -39,16 +43,12 @@ STREAM_TRIES: Final = 3
 STREAM_AGE_SECONDS: Final = 300
 
 
-def home_url(fabric: Fabric) -> Properties:
-    """The value of ``HOLDFAST_URL``."""
-    return joined(
-        f"aws://{fabric.prefix}?region=",
-        REGION,
-        "&bucket=",
-        fabric.bucket,
-        "&bus=",
-        base(fabric.prefix),
-    )
+def home_url(fabric: Fabric, function: str | None = None) -> Properties:
+    """The value of ``HOLDFAST_URL``: of one of several functions, or of any other process."""
+    routes = f"&routes={routes_text(fabric.routes)}" if fabric.routes else ""
+    own = f"&function={function}" if fabric.routes and function is not None else ""
+    name = base(fabric.prefix)
+    return joined(f"aws://{fabric.prefix}?region=", REGION, "&bucket=", fabric.bucket, "&bus=", f"{name}{routes}{own}")
 
 
 def function(fabric: Fabric, resolve: Resolve) -> Resources:
@@ -56,20 +56,27 @@ def function(fabric: Fabric, resolve: Resolve) -> Resources:
     match fabric.function:
         case None:
             return {}
-        case Existing(alias_arn=target):
-            return _callers(fabric, target)
-        case Function() as made:
+        case Existing(alias_arn=target, sweep_arn=sweeping):
+            return _callers(fabric, target, target if sweeping is None else sweeping)
+        case Function() as main:
             target = ref("FunctionLive")
-            return _function(fabric, made, resolve) | _callers(fabric, target) | _url(made, target)
+            name = base(fabric.prefix)
+            log = {"LogGroupName": f"/aws/lambda/{name}", "RetentionInDays": main.log_days}
+            found = {"FunctionLog": resource("AWS::Logs::LogGroup", log)}
+            for each, made in fabric.made.items():
+                found |= _function(fabric, each, made, resolve)
+            found |= _sweep_alias(found["FunctionLive"]["Properties"])
+            return found | _callers(fabric, target, ref("FunctionSweep")) | _further(fabric) | _url(main, target)
 
 
-def _function(fabric: Fabric, made: Function, resolve: Resolve) -> Resources:
-    name = base(fabric.prefix)
+def _function(fabric: Fabric, name: str, made: Function, resolve: Resolve) -> Resources:
+    """One function. All write into the log of the main one, so that its counters and questions are about all."""
+    called, id = names.function(fabric.prefix, name), function_id(name)
     if "HOLDFAST_URL" in made.environment:
         raise ConfigurationError("HOLDFAST_URL follows from the prefix: leave it out of the environment")
     properties: Properties = {
-        "FunctionName": name,
-        "Description": f"The worker of {name}",
+        "FunctionName": called,
+        "Description": f"The worker of {base(fabric.prefix)}" + ("" if name == MAIN else f", for {name}"),
         "Code": _code(made.code),
         "Handler": made.handler,
         "Runtime": made.runtime,
@@ -78,8 +85,8 @@ def _function(fabric: Fabric, made: Function, resolve: Resolve) -> Resources:
         "Timeout": made.timeout_seconds,
         "ReservedConcurrentExecutions": made.reserved_concurrency,
         "RecursiveLoop": "Allow",  # it wakes itself, on purpose; else Lambda stops a chain after some 16 messages
-        "Role": attribute("FunctionRole", "Arn"),
-        "Environment": {"Variables": {**made.environment, "HOLDFAST_URL": home_url(fabric)}},
+        "Role": attribute(f"{id}Role", "Arn"),
+        "Environment": {"Variables": {**made.environment, "HOLDFAST_URL": home_url(fabric, name)}},
         "LoggingConfig": {"LogGroup": ref("FunctionLog")},
         "Layers": list(made.layers) or None,
         "VpcConfig": _network(made),
@@ -89,19 +96,27 @@ def _function(fabric: Fabric, made: Function, resolve: Resolve) -> Resources:
     # A version is a snapshot: unless the name of the resource changes with its content, CloudFormation keeps the old
     # one, and `live` would continue with old code. Lambda refuses a second snapshot of the same content, so nothing
     # else may change the name.
-    seen = {name: value for name, value in properties.items() if name not in NOT_OF_A_VERSION and value is not None}
-    version = f"FunctionVersion{digest_of([resolve(seen), made.code.digest])}"
+    seen = {key: value for key, value in properties.items() if key not in NOT_OF_A_VERSION and value is not None}
+    version = f"{id}Version{digest_of([resolve(seen), made.code.digest])}"
+    alias = {"Name": LIVE, "FunctionName": ref(id), "FunctionVersion": attribute(version, "Version")}
     return {
-        "FunctionLog": resource(
-            "AWS::Logs::LogGroup", {"LogGroupName": f"/aws/lambda/{name}", "RetentionInDays": made.log_days}
-        ),
-        "FunctionRole": function_role(name, made),
-        "Function": resource("AWS::Lambda::Function", properties),
+        f"{id}Role": function_role(called, base(fabric.prefix), made),
+        id: resource("AWS::Lambda::Function", properties),
         # Executions that are pinned to an old version need its code as long as they live.
-        version: resource("AWS::Lambda::Version", {"FunctionName": ref("Function")}, kept=True),
-        "FunctionLive": resource(
-            "AWS::Lambda::Alias",
-            {"Name": LIVE, "FunctionName": ref("Function"), "FunctionVersion": attribute(version, "Version")},
+        version: resource("AWS::Lambda::Version", {"FunctionName": ref(id)}, kept=True),
+        f"{id}Live": resource("AWS::Lambda::Alias", alias),
+    }
+
+
+def _sweep_alias(live: Properties) -> Resources:
+    """The alias for sweeps. Lambda repeats a failed asynchronous invocation twice, for hours if it is throttled
+    (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html); the next sweep is better.
+    """
+    once = {"FunctionName": ref("Function"), "Qualifier": SWEEP, "MaximumRetryAttempts": 0}
+    return {
+        "FunctionSweep": resource("AWS::Lambda::Alias", {**live, "Name": SWEEP}),
+        "SweepOnce": resource(
+            "AWS::Lambda::EventInvokeConfig", {**once, "MaximumEventAgeInSeconds": 60}, after=("FunctionSweep",)
         ),
     }
 
@@ -120,27 +135,38 @@ def _network(made: Function) -> Properties | None:
     return {"SubnetIds": list(made.subnets), "SecurityGroupIds": list(made.security_groups)}
 
 
-def _callers(fabric: Fabric, target: Any) -> Resources:
-    """The sweep, and the queues. The answer to a batch names the failed messages, so that the others are done."""
-    made = sweep(fabric, target)
-    for name in which(fabric):
-        at_once = {"MaximumConcurrency": fabric.most_at_once} if fabric.most_at_once and name == DOORBELL else None
-        # A FIFO queue has no window, and at most ten messages at once.
-        size, window = (
-            (fabric.batch_size, fabric.batch_window_seconds) if name == DOORBELL else (min(fabric.batch_size, 10), None)
-        )
-        made[f"{LOGICAL_IDS[name]}Source"] = resource(
-            "AWS::Lambda::EventSourceMapping",
-            {
-                "EventSourceArn": attribute(LOGICAL_IDS[name], "Arn"),
-                "FunctionName": target,
-                "BatchSize": size,
-                "MaximumBatchingWindowInSeconds": window or None,
-                "FunctionResponseTypes": ["ReportBatchItemFailures"],
-                "ScalingConfig": at_once,
-            },
-        )
+def _callers(fabric: Fabric, target: Any, sweeping: Any) -> Resources:
+    """What calls the main function: its rules, its queues, and the stream."""
+    made = called_at_times(fabric, target, sweeping) | _source(fabric, DOORBELL, target)
+    if fabric.ordered:
+        made |= _source(fabric, ORDERED, target)
     return made | (_stream(target) if fabric.stream else {})
+
+
+def _further(fabric: Fabric) -> Resources:
+    """What calls the further functions: a queue of wake-ups for each, to which the sweep of the main one sends too."""
+    made: Resources = {}
+    for name in fabric.functions:
+        made |= _source(fabric, names.doorbell(name), ref(f"{function_id(name)}Live"))
+    return made
+
+
+def _source(fabric: Fabric, queue: str, target: Any) -> Resources:
+    """A queue calls a function. The answer to a batch names the failed messages, so that the others are done."""
+    at_once = {"MaximumConcurrency": fabric.most_at_once} if fabric.most_at_once and queue == DOORBELL else None
+    # A FIFO queue has no window, and at most ten messages at once.
+    size, window = (
+        (min(fabric.batch_size, 10), None) if queue == ORDERED else (fabric.batch_size, fabric.batch_window_seconds)
+    )
+    properties = {
+        "EventSourceArn": attribute(logical_id(queue), "Arn"),
+        "FunctionName": target,
+        "BatchSize": size,
+        "MaximumBatchingWindowInSeconds": window or None,
+        "FunctionResponseTypes": ["ReportBatchItemFailures"],
+        "ScalingConfig": at_once,
+    }
+    return {f"{logical_id(queue)}Source": resource("AWS::Lambda::EventSourceMapping", properties)}
 
 
 def _stream(target: Any) -> Resources:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from holdfast.actors.record import PARTITION_PREFIX as ACTORS
+from holdfast.backends.aws.routes import MAIN
 from holdfast.errors import ConfigurationError
+from holdfast.workflows.record import PARTITION_PREFIX as WORKFLOWS
 
 LOG_DAYS: Final = (
     1,
@@ -51,6 +56,10 @@ WITHOUT_SNAP_START: Final = frozenset({"python3.9", "python3.10", "python3.11"})
 OF_A_STATEMENT: Final = frozenset({"Action", "Effect", "Resource"})
 """What each statement of a policy for a role needs here; ``NotAction`` and ``NotResource`` allow too much.
 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_notaction.html)"""
+
+
+ROUTED: Final = re.compile(r"[A-Za-z0-9_.-]+")
+"""Names that need no quoting in the URL of a home."""
 
 
 class LocalCode(Struct, frozen=True):
@@ -120,8 +129,59 @@ class Function(Struct, frozen=True, kw_only=True):
                 raise ConfigurationError(f"a statement of IAM lacks {', '.join(missing)}: {json.dumps(statement)}")
 
 
+class Routed(Struct, frozen=True, kw_only=True):
+    """A further function with the same code, which works on some workflows and actors alone.
+
+    What is not said is as with the main function; environment, policies, statements and layers are in addition to its.
+
+    Raises ``ConfigurationError`` for a function without work.
+
+    >>> Routed(workflows=["render"], memory_mb=3008).places
+    ['wf#render']
+    """
+
+    workflows: Sequence[str] = ()
+    actors: Sequence[str] = ()
+    memory_mb: int | None = None
+    timeout_seconds: int | None = None
+    reserved_concurrency: int | None = None
+    environment: dict[str, str] = {}
+    policies: Sequence[str] = ()
+    statements: Sequence[dict[str, Any]] = ()
+    layers: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if not self.places:
+            raise ConfigurationError("a further function needs workflows or actors to work on")
+        for name in (*self.workflows, *self.actors):
+            if not ROUTED.fullmatch(name):
+                raise ConfigurationError(
+                    f"{name!r} cannot be routed: its name may have letters, digits, _, - and . only"
+                )
+
+    @property
+    def places(self) -> list[str]:
+        """The beginnings of the partitions that it works on."""
+        return [*(f"{WORKFLOWS}{each}" for each in self.workflows), *(f"{ACTORS}{each}" for each in self.actors)]
+
+    def whole(self, main: Function) -> Function:
+        """The whole function, with what it has from the main one."""
+        return replace(
+            main,
+            memory_mb=main.memory_mb if self.memory_mb is None else self.memory_mb,
+            timeout_seconds=main.timeout_seconds if self.timeout_seconds is None else self.timeout_seconds,
+            reserved_concurrency=self.reserved_concurrency,
+            environment=main.environment | self.environment,
+            policies=(*main.policies, *self.policies),
+            statements=(*main.statements, *self.statements),
+            layers=(*main.layers, *self.layers),
+            url="off",
+        )
+
+
 class Existing(Struct, frozen=True, kw_only=True):
-    """A function that is created elsewhere: its name, and the ARN of the alias to call. CDK may resolve both later.
+    """A function that is created elsewhere: its name, and the ARN of the alias to call, and of another one for sweeps,
+    which Lambda should not repeat. CDK may resolve them later.
 
     Its creator attaches the worker's policy to its role, lets it invoke its own versions and itself recursively
     (``RecursiveLoop``), and sets ``HOLDFAST_URL``. ``DurableFabric`` does all of it.
@@ -129,7 +189,17 @@ class Existing(Struct, frozen=True, kw_only=True):
 
     name: Any
     alias_arn: Any
+    sweep_arn: Any = None
     timeout_seconds: int = 60
+
+
+def function_id(name: str) -> str:
+    """The beginning of the names, in the template, of what belongs to a function.
+
+    >>> function_id("main"), function_id("pdf")
+    ('Function', 'FunctionPdf')
+    """
+    return "Function" if name == MAIN else f"Function{name.title()}"
 
 
 def local_code(path: Path) -> LocalCode:

@@ -25,10 +25,10 @@ TRACE: Final = ("xray:PutTelemetryRecords", "xray:PutTraceSegments")
 """They know no resources (https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsx-ray.html)."""
 
 
-def function_role(name: str, made: Function) -> dict[str, Any]:
-    """The role of the function of this name."""
+def function_role(name: str, log: str, made: Function) -> dict[str, Any]:
+    """The role of the function of this name, which writes into the log of that name."""
     statements = [
-        allow("Log", LOG, _log_arn(name)),
+        allow("Log", LOG, _log_arn(log)),
         *(_network(name) if made.subnets else []),
         *([allow("Traces", TRACE, "*")] if made.tracing else []),
     ]

@@ -16,9 +16,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast.actors.record import PARTITION_PREFIX as ACTORS
-from holdfast.backends.aws.names import base
+from holdfast.backends.aws.names import base, function
 from holdfast.coordination.idempotency.record import PARTITION_PREFIX as IDEMPOTENCY_KEYS
-from holdfast.infra.function_options import Function
 from holdfast.infra.intrinsics import Resources, arn, resource
 from holdfast.infra.options import Fabric
 from holdfast.infra.queues import queue_arn, which
@@ -35,6 +34,12 @@ READ_ROWS: Final = tuple(action for action in READ if action != "dynamodb:Scan")
 WRITE: Final = ("dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
 """In transactions too, where each write carries its own condition ("Using IAM with DynamoDB transactions", developer
 guide)."""
+
+CLEAN: Final = ("dynamodb:BatchWriteItem",)
+"""Deletes what is left over, without conditions."""
+
+MEASURE: Final = "dynamodb:DescribeTable"
+"""How large the table is, for an alarm."""
 
 KEEP: Final = ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
 """A record of a key is never deleted by its handler."""
@@ -66,7 +71,8 @@ BROAD: Final = {
     "OrderedDeadPolicy": "the same",
     "FunctionRole": "in a VPC, or with tracing: Lambda's own requests for these name no resource",
 }
-"""The resources of the template whose policies say ``*``, and why. A test checks that there are no others."""
+"""The resources of the template whose policies say ``*``, and why. A test checks that there are no others. What is said
+of the doorbell and of the function is true of those of further functions."""
 
 
 def policies(fabric: Fabric) -> Resources:
@@ -90,7 +96,7 @@ def worker(fabric: Fabric) -> list[Statement]:
     """What the worker may do."""
     queues = [queue_arn(fabric, name) for name in which(fabric)]
     return [
-        *_table(fabric, (*READ, *WRITE)),
+        *_table(fabric, (*READ, *WRITE, *CLEAN, MEASURE)),
         *([allow("Stream", FOLLOW, stream_arn(fabric))] if fabric.stream else []),
         allow("Queues", (*SEND, *RECEIVE), *queues),
         allow("DeadLetters", (*LOOK, *RECEIVE), *(queue_arn(fabric, name, dead=True) for name in which(fabric))),
@@ -219,15 +225,13 @@ def _blobs(fabric: Fabric) -> list[Statement]:
 
 
 def _versions(fabric: Fabric) -> list[Statement]:
-    """Invoking old versions of the function, for the executions that are pinned to them.
+    """Invoking old versions of the functions, for the executions that are pinned to them.
 
     Their numbers are assigned later, hence the star behind the last colon: it does not match the function without a
     qualifier. A function that is created elsewhere gets this there: here the reference would be circular.
     """
-    if not isinstance(fabric.function, Function):
-        return []
-    versions = arn("lambda", f"function:{base(fabric.prefix)}:*")
-    return [allow("Versions", ("lambda:InvokeFunction",), versions)]
+    versions = [arn("lambda", f"function:{function(fabric.prefix, name)}:*") for name in fabric.made]
+    return [allow("Versions", ("lambda:InvokeFunction",), *versions)] if versions else []
 
 
 def _key(fabric: Fabric, *actions: str) -> list[Statement]:

@@ -4,34 +4,42 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.backends.aws.names import DOORBELL, ORDERED, queue
+from holdfast.backends.aws.names import DOORBELL, ORDERED, doorbell, queue
 from holdfast.infra.intrinsics import Properties, Resources, arn, attribute, ref, resource
 from holdfast.infra.options import Fabric
 
 LONGEST_DAYS_SECONDS: Final = 14 * 86_400
 """The longest time that SQS keeps a message."""
 
-LOGICAL_IDS: Final = {DOORBELL: "Doorbell", ORDERED: "Ordered"}
-
-RECEIVES: Final = {DOORBELL: 10, ORDERED: 100}
-"""After this many receipts a message is moved to the dead letters; both get at least the five that Lambda requires
-("Using Lambda with Amazon SQS", developer guide). An ordered one is received whenever one before it in its group fails,
-so it gets five times the attempts that an actor makes (``ORDERED_RETRY``) before it parks the message."""
+RECEIVES: Final = 10
+"""After this many receipts a message of a doorbell is moved to the dead letters. An ordered one is received whenever
+one before it in its group fails: its number (``Fabric.ordered_receives``) is to be several times the attempts that an
+actor makes (``ORDERED_RETRY``) before it parks the message."""
 
 
 def which(fabric: Fabric) -> tuple[str, ...]:
     """The queues."""
-    return (DOORBELL, ORDERED) if fabric.ordered else (DOORBELL,)
+    ordered = (ORDERED,) if fabric.ordered else ()
+    return (DOORBELL, *ordered, *(doorbell(name) for name in fabric.functions))
+
+
+def logical_id(name: str) -> str:
+    """The name of a queue in the template.
+
+    >>> logical_id("doorbell-pdf")
+    'DoorbellPdf'
+    """
+    return "".join(part.title() for part in name.split("-"))
 
 
 def queues(fabric: Fabric) -> Resources:
     """The queues, their dead letters, and the rule that nothing reaches them unencrypted."""
     made: Resources = {}
     for name in which(fabric):
-        logical_id = LOGICAL_IDS[name]
+        id = logical_id(name)
         kept = fabric.keep_data and name == ORDERED  # a lost wake-up is repaired, a lost message is not
         shared = _encryption(fabric) | (_ordering() if name == ORDERED else {})
-        made[f"{logical_id}Dead"] = resource(
+        made[f"{id}Dead"] = resource(
             "AWS::SQS::Queue",
             {
                 "QueueName": queue(fabric.prefix, name, dead=True),
@@ -40,21 +48,29 @@ def queues(fabric: Fabric) -> Resources:
             },
             kept=kept,
         )
-        redrive = {"deadLetterTargetArn": attribute(f"{logical_id}Dead", "Arn"), "maxReceiveCount": RECEIVES[name]}
-        made[logical_id] = resource(
+        receives = fabric.ordered_receives if name == ORDERED else RECEIVES
+        redrive = {"deadLetterTargetArn": attribute(f"{id}Dead", "Arn"), "maxReceiveCount": receives}
+        made[id] = resource(
             "AWS::SQS::Queue",
             {
                 "QueueName": queue(fabric.prefix, name),
                 "MessageRetentionPeriod": LONGEST_DAYS_SECONDS,
-                "VisibilityTimeout": fabric.visibility_seconds,
+                "VisibilityTimeout": _visibility_seconds(fabric, name),
                 "RedrivePolicy": redrive,
                 **shared,
             },
             kept=kept,
         )
-        for each in (logical_id, f"{logical_id}Dead"):
-            made[f"{each}Policy"] = _policy(fabric, name, each, queue_arn(fabric, name, dead=each != logical_id))
+        for each in (id, f"{id}Dead"):
+            made[f"{each}Policy"] = _policy(fabric, name, each, queue_arn(fabric, name, dead=each != id))
     return made
+
+
+def _visibility_seconds(fabric: Fabric, name: str) -> int:
+    for function, options in fabric.made.items():
+        if name == doorbell(function):
+            return fabric.visibility_of(options.timeout_seconds)
+    return fabric.visibility_seconds
 
 
 def queue_arn(fabric: Fabric, name: str, *, dead: bool = False) -> dict[str, Any]:

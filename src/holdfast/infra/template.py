@@ -7,11 +7,11 @@ from typing import Any, Final
 from holdfast.backends.aws.names import base
 from holdfast.infra.events import bus, event_rules
 from holdfast.infra.function import Resolve, function, home_url
-from holdfast.infra.function_options import Function
+from holdfast.infra.function_options import Function, function_id
 from holdfast.infra.intrinsics import PARTITION, REGION, Resources, attribute, joined, ref
 from holdfast.infra.options import Fabric
 from holdfast.infra.permissions import policies
-from holdfast.infra.queues import LOGICAL_IDS, queues, which
+from holdfast.infra.queues import logical_id, queues, which
 from holdfast.infra.storage import bucket, table
 from holdfast.infra.watching import alarms, dashboard, filters
 
@@ -71,10 +71,10 @@ def outputs(fabric: Fabric) -> dict[str, Any]:
         "Bus": ref("Bus"),
         "Dashboard": _dashboard_url(base(fabric.prefix)),
         **{name: ref(name) for name in policies(fabric)},
-        **{f"{LOGICAL_IDS[name]}Queue": ref(LOGICAL_IDS[name]) for name in which(fabric)},
+        **{f"{logical_id(name)}Queue": ref(logical_id(name)) for name in which(fabric)},
     }
     if isinstance(fabric.function, Function):
-        found["Function"] = ref("FunctionLive")
+        found |= {function_id(name): ref(f"{function_id(name)}Live") for name in fabric.made}
         if fabric.function.url != "off":
             found["FunctionUrl"] = attribute("FunctionUrl", "FunctionUrl")
     return found

@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from holdfast import metrics
 from holdfast.backends.aws import names
-from holdfast.infra.function_options import Existing, Function
+from holdfast.backends.aws.routes import MAIN
+from holdfast.infra.function_options import Existing, Function, function_id
 from holdfast.infra.intrinsics import REGION, Properties, Resources, joined, ref, resource
 from holdfast.infra.options import Fabric
-from holdfast.infra.queues import LOGICAL_IDS, which
+from holdfast.infra.queues import logical_id, which
 from holdfast.infra.storage import indexes
 
 LATE_SECONDS: Final = 120
@@ -20,6 +21,11 @@ LATE_SECONDS: Final = 120
 
 OLD_RING_SECONDS: Final = 1800
 """A wake-up may wait for fifteen minutes because it was sent with a delay."""
+
+LARGE_ITEM_BYTES: Final = 380 * 1024
+"""Of 400 KB (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html)."""
+
+GIGABYTE: Final = 10**9
 
 OLD_MESSAGE_SECONDS: Final = 300
 OLD_RECORD_MS: Final = 60_000
@@ -84,12 +90,12 @@ def _alarms(fabric: Fabric) -> dict[str, Alarm]:
         for name, metric in _throttles(fabric).items()
     }
     for queue in which(fabric):
-        logical_id = LOGICAL_IDS[queue]
-        old = OLD_RING_SECONDS if queue == names.DOORBELL else OLD_MESSAGE_SECONDS
+        id = logical_id(queue)
+        old = OLD_MESSAGE_SECONDS if queue == names.ORDERED else OLD_RING_SECONDS
         dead = _queue(fabric, queue, "ApproximateNumberOfMessagesVisible", dead=True)
         age = _queue(fabric, queue, "ApproximateAgeOfOldestMessage")
-        found[f"{logical_id}Dead"] = Alarm(f"The {queue} queue has dead letters: inspect them, then redrive", dead)
-        found[f"{logical_id}Old"] = Alarm(f"The {queue} queue is not being emptied", age, from_value=old, minutes=3)
+        found[f"{id}Dead"] = Alarm(f"The {queue} queue has dead letters: inspect them, then redrive", dead)
+        found[f"{id}Old"] = Alarm(f"The {queue} queue is not being emptied", age, from_value=old, minutes=3)
     if fabric.function is None:
         return found
     if fabric.stream:
@@ -102,26 +108,54 @@ def _alarms(fabric: Fabric) -> dict[str, Alarm]:
     for name, metric in counted(fabric).items():
         of = COUNTED[name]
         found[name] = Alarm(of.about, metric, minutes=of.minutes, period_minutes=of.period_minutes)
-    return found | {
-        "Late": Alarm(
-            "Work is due and is not being done",
-            own_metric(fabric, metrics.OLDEST_DUE_SECONDS),
-            from_value=LATE_SECONDS,
-            minutes=3,
+    return (
+        found
+        | _growth(fabric)
+        | _invocations(fabric)
+        | {
+            "Late": Alarm(
+                "Work is due and is not being done",
+                own_metric(fabric, metrics.OLDEST_DUE_SECONDS),
+                from_value=LATE_SECONDS,
+                minutes=3,
+            ),
+            "Blocked": Alarm(
+                "Executions wait for code that fits, or are parked: holdfast ls --status BLOCKED",
+                own_metric(fabric, metrics.BLOCKED),
+            ),
+            "Silent": Alarm(
+                "The function was not called for five minutes, not even to sweep",
+                _function(fabric, "Invocations"),
+                minutes=5,
+                below=True,
+            ),
+        }
+    )
+
+
+def _growth(fabric: Fabric) -> dict[str, Alarm]:
+    return {
+        "ItemLarge": Alarm(
+            "An item is almost as large as DynamoDB takes: see docs/large-state.md",
+            own_metric(fabric, metrics.LARGEST_ITEM),
+            from_value=LARGE_ITEM_BYTES,
         ),
-        "Blocked": Alarm(
-            "Executions wait for code that fits, or are parked: holdfast ls --status BLOCKED",
-            own_metric(fabric, metrics.BLOCKED),
-        ),
-        "FunctionErrors": Alarm("Invocations fail", _function(fabric, "Errors")),
-        "FunctionThrottled": Alarm("Lambda turned invocations away", _function(fabric, "Throttles"), minutes=3),
-        "Silent": Alarm(
-            "The function was not called for five minutes, not even to sweep",
-            _function(fabric, "Invocations"),
-            minutes=5,
-            below=True,
+        "TableLarge": Alarm(
+            f"The table has more than {fabric.alarm_table_gb:,} GB: is what has ended cleaned up?",
+            own_metric(fabric, metrics.TABLE_BYTES),
+            from_value=fabric.alarm_table_gb * GIGABYTE,
         ),
     }
+
+
+def _invocations(fabric: Fabric) -> dict[str, Alarm]:
+    found: dict[str, Alarm] = {}
+    for name in fabric.made or (MAIN,):
+        id = function_id(name)
+        found[f"{id}Errors"] = Alarm("Invocations fail", _function(fabric, "Errors", function=name))
+        throttles = _function(fabric, "Throttles", function=name)
+        found[f"{id}Throttled"] = Alarm("Lambda turned invocations away", throttles, minutes=3)
+    return found
 
 
 def own_metric(fabric: Fabric, name: str) -> Metric:
@@ -162,9 +196,9 @@ def _queue(fabric: Fabric, queue: str, name: str, *, dead: bool = False) -> Metr
     return Metric("AWS/SQS", name, {"QueueName": names.queue(fabric.prefix, queue, dead=dead)}, "Maximum")
 
 
-def _function(fabric: Fabric, name: str, statistic: str = "Sum") -> Metric:
-    function = fabric.function.name if isinstance(fabric.function, Existing) else names.base(fabric.prefix)
-    return Metric("AWS/Lambda", name, {"FunctionName": function}, statistic)
+def _function(fabric: Fabric, name: str, statistic: str = "Sum", *, function: str = MAIN) -> Metric:
+    called = fabric.function.name if isinstance(fabric.function, Existing) else names.function(fabric.prefix, function)
+    return Metric("AWS/Lambda", name, {"FunctionName": called}, statistic)
 
 
 def _table(fabric: Fabric, name: str, *, index: str | None = None) -> Metric:
@@ -241,15 +275,24 @@ def dashboard(fabric: Fabric) -> Resources:
     ]
     if fabric.function is not None:
         charts += [
-            ("Invocations", tuple(_function(fabric, name) for name in ("Invocations", "Errors", "Throttles"))),
-            ("Duration (ms)", tuple(_function(fabric, "Duration", each) for each in ("p50", "p99", "Maximum"))),
-            ("Invocations at once", (_function(fabric, "ConcurrentExecutions", "Maximum"),)),
+            ("Invocations", _of_functions(fabric, *((each, "Sum") for each in ("Invocations", "Errors", "Throttles")))),
+            ("Duration (ms)", _of_functions(fabric, *(("Duration", each) for each in ("p50", "p99", "Maximum")))),
+            ("Invocations at once", _of_functions(fabric, ("ConcurrentExecutions", "Maximum"))),
         ]
     widgets = [_widget(number, title, metrics) for number, (title, metrics) in enumerate(charts)]
     first, *others = json.dumps({"widgets": widgets}).split(HERE)
     body = joined(first, *(part for other in others for part in (REGION, other)))
     properties = {"DashboardName": names.base(fabric.prefix), "DashboardBody": body}
     return {"Dashboard": resource("AWS::CloudWatch::Dashboard", properties)}
+
+
+def _of_functions(fabric: Fabric, *wanted: tuple[str, str]) -> tuple[Metric, ...]:
+    """The same metrics, with their statistics, of each function."""
+    return tuple(
+        _function(fabric, metric, statistic, function=name)
+        for name in fabric.made or (MAIN,)
+        for metric, statistic in wanted
+    )
 
 
 def _ages(fabric: Fabric) -> tuple[Metric, ...]:

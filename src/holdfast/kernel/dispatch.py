@@ -56,6 +56,8 @@ class Dispatcher:
             return
         except StoreError:
             return  # the next sweep tries again
+        if host.home.metered is not None:
+            await host.home.metered.refresh()
         host.telemetry.emit("swept", due=backlog.due, oldest_seconds=backlog.oldest_seconds, blocked=backlog.blocked)
 
     async def _dispatch(self, heads: Sequence[Item]) -> None:

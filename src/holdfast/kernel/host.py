@@ -111,7 +111,7 @@ class Host:
             entity.notify()
         elif self.creations.postpones(partition):
             return True
-        elif self.draining or (model := self.model_of(partition)) is None:
+        elif self.draining or (model := serving(self, partition)) is None:
             return False
         elif len(self._turns) < self.limits.running:
             self.begin_turn(entity or self._admit(partition, model))
@@ -125,7 +125,7 @@ class Host:
         if self.draining:
             return None
         if entity is None:
-            if (model := self.model_of(partition)) is None:
+            if (model := serving(self, partition)) is None:
                 return None
             entity = self._admit(partition, model)
         if entity.turn is None:  # beyond the limit too: the caller may itself fill a place until it is answered
@@ -363,6 +363,13 @@ def settled(entity: Entity, left: Left, host: Host) -> None:
             host.suspended(entity, None if due_at is UNSET else due_at)
         case Ended(conclusion=conclusion):
             host.concluded(entity, conclusion)
+
+
+def serving(host: Host, partition: str) -> Model | None:
+    """The programming model by which an entity is worked on here: none without its code, or if the home leaves it to
+    other processes.
+    """
+    return host.model_of(partition) if host.home.serves(partition) else None
 
 
 def holds(host: Host, partition: str) -> bool:

@@ -14,13 +14,9 @@ from holdfast.kernel.host import Host, holds
 from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
 from holdfast.kernel.renewal import renew
 from holdfast.paging import Pages
-from holdfast.ports import Page
+from holdfast.ports import LATE_MS, Page
 
 PURGE_BATCH: Final = 500
-
-LATE_MS: Final = 3_600_000
-"""What has expired is absent at once, and is purged this much later. A process that was stopped in it and wakes up
-meanwhile finds its place taken, and what begins there continues its count of epochs and runs (G3)."""
 
 BACKLOG_MS: Final = 60_000
 """How often a worker whose telemetry has a subscriber looks far enough ahead to report the backlog."""
@@ -131,6 +127,8 @@ class Sweeper:
             return  # the next beat tries again
         if report:
             self._told_at_ms = now
+            if (metered := self._host.home.metered) is not None:
+                await metered.refresh()
             self._host.telemetry.emit(
                 "swept", due=backlog.due, oldest_seconds=backlog.oldest_seconds, blocked=backlog.blocked
             )
@@ -146,9 +144,16 @@ class Sweeper:
             living[head.owner] = host.home.doorbell.alive(head.owner)
         if head.owner == host.home.owner or not living[head.owner]:
             host.check(head.partition)
-        elif not host.home.writes_are_paid or (head.lease_until or 0) < host.clock.now_ms():
-            # Where writes are paid, a living owner is not disturbed: the next sweep sees whether the lease has lapsed.
+        elif not self._leaves_to_next_sweep(head):
             host.check_at(head.partition, (head.lease_until or 0) + 1)
+
+    def _leaves_to_next_sweep(self, head: Item) -> bool:
+        """Whether the lease of a head that lasts is left to the next sweep, which sees whether it was renewed. Where
+        writes are paid, a claim that is refused is dearer than a look; sweeps that are far apart do not wait for it.
+        """
+        host, limits = self._host, self._host.limits
+        is_near = limits.sweep_seconds * 1000 <= limits.lease_ms
+        return host.home.writes_are_paid and is_near and (head.lease_until or 0) >= host.clock.now_ms()
 
     async def _purge(self) -> None:
         purges = self._host.home.purges

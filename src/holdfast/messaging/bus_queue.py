@@ -19,12 +19,17 @@ from holdfast.codec.stored import stored
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import ABSENT, EXISTS, Bounds, Delete, Item, Put, Update, Write, parts_of
 from holdfast.messaging.outbox import ENTRY_PREFIX, WAITING, Entry, stands_alone
+from holdfast.messaging.outbox import PARTITION_PREFIX as OUTBOX_PREFIX
 from holdfast.paging import items
 from holdfast.persist import write_for_caller, write_until_known
 from holdfast.ports import BusEvent, Store
 from holdfast.tracing import checked
 
 PARTITION_PREFIX: Final = "bus#"
+
+QUEUES: Final = (OUTBOX_PREFIX, PARTITION_PREFIX)
+"""The queues of events. What an actor has sent is named like an event, and is delivered by its owner."""
+
 UNROUTABLE_PREFIX: Final = "x#"
 
 BUS: Final = "(bus)"

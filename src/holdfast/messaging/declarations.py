@@ -26,6 +26,7 @@ from holdfast.messaging.cron import Ticker, check_target, fingerprint_of, job_of
 from holdfast.messaging.outbox import consumer_name, schedules_name
 from holdfast.messaging.publishing import Outbox, name_of
 from holdfast.messaging.queue_turns import Backoff
+from holdfast.messaging.regrouping import regroup
 from holdfast.messaging.relay import Relays
 from holdfast.persist import sit_out
 from holdfast.ports import SqlCursor
@@ -234,6 +235,7 @@ async def begin_messaging(app: Publishes, *, publishes: bool) -> Sequence[Model]
         await sit_out(
             lambda: app.outbox.subscribe(app.registry.consumers, app.registry.to_bus), partial(_tell_waiting, app)
         )
+    await sit_out(partial(regroup, app.outbox.app, runtime), partial(_tell_waiting, app))
     relays = Relays(partition=app.outbox.partition, patience=Backoff(), runtime=runtime)
     models: list[Model] = [relays]
     if bus is not None:

@@ -18,7 +18,10 @@ from holdfast.messaging.outbox import (
     ENTRY_PREFIX,
     PARTITION_PREFIX,
     Entry,
+    all_parts,
+    app_of,
     decode_entry,
+    is_shard,
     partition_of,
     stands_alone,
     subscribed,
@@ -35,14 +38,23 @@ OUTBOX: Final = "outbox"
 FOR_BUS: Final = "bus"
 REFUSED: Final = "refused"
 
-PLACES: Final = (
-    (OUTBOX, partition_of, ENTRY_PREFIX),
-    (FOR_BUS, bus_queue.partition_of, ENTRY_PREFIX),
-    (REFUSED, bus_queue.partition_of, bus_queue.UNROUTABLE_PREFIX),
-)
+QUEUES: Final = (OUTBOX, FOR_BUS, REFUSED)
 """Where events of an app wait: for the relay, for the bus, and for an operator."""
 
-QUEUES: Final = tuple(name for name, _, _ in PLACES)
+
+class Place(Struct, frozen=True):
+    """Where events of one queue lie."""
+
+    queue: str
+    partition: str
+    prefix: str
+
+
+def places_of(app: str) -> list[Place]:
+    """All of an app's, in the order in which they are listed. Cursors hold their numbers."""
+    bus = bus_queue.partition_of(app)
+    waiting = [Place(OUTBOX, partition, ENTRY_PREFIX) for partition in all_parts(app)]
+    return [*waiting, Place(FOR_BUS, bus, ENTRY_PREFIX), Place(REFUSED, bus, bus_queue.UNROUTABLE_PREFIX)]
 
 
 class WaitingEvent(Struct, frozen=True, kw_only=True):
@@ -86,17 +98,17 @@ async def list_waiting(
         if each < first:
             continue
         known = await _consumers(home.store, each)
-        for number, (name, partition, prefix) in enumerate(PLACES):
-            if (each == first and number < begin) or queue not in (None, name):
+        for number, of in enumerate(places_of(each)):
+            if (each == first and number < begin) or queue not in (None, of.queue):
                 continue
             cursor = place if (each, number) == (first, begin) else None
             more = True
             while more:
                 if len(found) >= limit:
-                    return WaitingPage(tuple(found), f"{each}{CURSOR_MARK}{number}{cursor or ''}")
-                page = await home.store.query(partition(each), prefix=prefix, after=cursor, limit=limit - len(found))
-                failing = await _why_bus_fails(home.store, each) if name == FOR_BUS and page.items else None
-                found += [_waiting(each, item, number, known, failing) for item in page.items]
+                    return WaitingPage(tuple(found), f"{each}{CURSOR_MARK}{number:02d}{cursor or ''}")
+                page = await home.store.query(of.partition, prefix=of.prefix, after=cursor, limit=limit - len(found))
+                failing = await _why_bus_fails(home.store, each) if of.queue == FOR_BUS and page.items else None
+                found += [_waiting(each, item, of.queue, known, failing) for item in page.items]
                 cursor, more = page.cursor, page.cursor is not None
     return WaitingPage(tuple(found), None)
 
@@ -104,10 +116,11 @@ async def list_waiting(
 async def apps_of(home: Home) -> list[str]:
     """The apps that have an outbox, by name. Without a census this reads the whole table."""
     if home.census is None:
-        return sorted([head.partition[len(PARTITION_PREFIX) :] async for head in heads(home.store, PARTITION_PREFIX)])
-    census = home.census
-    found = Items(lambda after: census.heads(PARTITION_PREFIX, after=after))
-    return [head.partition[len(PARTITION_PREFIX) :] async for head in found]
+        found = heads(home.store, PARTITION_PREFIX)
+    else:
+        census = home.census
+        found = Items(lambda after: census.heads(PARTITION_PREFIX, after=after))
+    return sorted([app_of(head.partition) async for head in found if not is_shard(head.partition)])
 
 
 async def _consumers(store: Store, app: str) -> dict[str, list[str]]:
@@ -125,24 +138,24 @@ async def _why_bus_fails(store: Store, app: str) -> str | None:
     return (bus_queue.decode_head(head.body).reason or None) if head is not None else None
 
 
-def _waiting(app: str, item: Item, place: int, consumers: dict[str, list[str]], failing: str | None) -> WaitingEvent:
-    match place:
-        case 0:
+def _waiting(app: str, item: Item, queue: str, consumers: dict[str, list[str]], failing: str | None) -> WaitingEvent:
+    match queue:
+        case "outbox":
             entry = decode_entry(item.body)
             wanted = consumers.get(entry.event, [])
             taken = [each for each in wanted if not (entry.foreign and each == bus_queue.BUS)]
-            return _event(app, place, entry, taken, None)
-        case 1:
-            return _event(app, place, decode_entry(item.body), [bus_queue.BUS], failing)
+            return _event(app, queue, entry, taken, None)
+        case "bus":
+            return _event(app, queue, decode_entry(item.body), [bus_queue.BUS], failing)
         case _:
             refused = bus_queue.decode_unroutable(item.body)
-            return _event(app, place, refused.entry, [bus_queue.BUS], refused.reason)
+            return _event(app, queue, refused.entry, [bus_queue.BUS], refused.reason)
 
 
-def _event(app: str, place: int, entry: Entry, consumers: Sequence[str], problem: str | None) -> WaitingEvent:
+def _event(app: str, queue: str, entry: Entry, consumers: Sequence[str], problem: str | None) -> WaitingEvent:
     return WaitingEvent(
         app=app,
-        queue=QUEUES[place],
+        queue=queue,
         event=entry.event,
         id=entry.id,
         group=None if stands_alone(entry.group) else describe_partition(entry.group),
@@ -157,6 +170,7 @@ def _parts(after: str | None) -> tuple[str, int, str | None]:
     if after is None:
         return "", 0, None
     app, mark, place = after.partition(CURSOR_MARK)
-    if not mark or place[:1] not in {str(number) for number in range(len(PLACES))}:
+    number = place[:2]
+    if not (mark and len(number) == 2 and number.isascii() and number.isdigit()):
         raise InvalidInput(f"{after!r} is not a cursor of this list; pass the after of the previous page")
-    return app, int(place[0]), place[1:] or None
+    return app, int(number), place[2:] or None

@@ -2,6 +2,9 @@
 
 Each app has one partition. It holds a head, which the relay claims; entries ``o#<stamp>#<sender>``, in the order of
 each sender; and subscriptions ``s#<event>#<consumer>``, by which any process can deliver an event.
+
+Where writes are billed, one head limits how many events an app can publish per second. There the entries are in shards,
+``out#<app>#<n>``, each with a head of its own. Those of a group are in one shard, in their order.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast import keys
+from holdfast import ids, keys
 from holdfast.actors.record import HIDDEN_MARK, actor_of
 from holdfast.actors.record import PARTITION_PREFIX as ACTOR_PREFIX
 from holdfast.codec import jsontext
@@ -19,11 +22,14 @@ from holdfast.codec.stored import stored
 from holdfast.errors import InvalidInput
 from holdfast.items import ABSENT, EXISTS, Item, Put, Update, Write
 from holdfast.paging import items
-from holdfast.ports import Store
+from holdfast.ports import Home, Store
 
 PARTITION_PREFIX: Final = "out#"
 ENTRY_PREFIX: Final = "o#"
 SUBSCRIPTION_PREFIX: Final = "s#"
+
+SHARDS: Final = 16
+"""A head takes 1,000 write units a second: these take some 5,000 events. A change needs a move of what waits."""
 
 WAITING: Final = "SUSPENDED"
 RELAYING: Final = "RUNNING"
@@ -52,6 +58,31 @@ decode_entry: Final = stored(Entry, "an event of an outbox")
 def partition_of(app: str) -> str:
     """The partition of an app's outbox."""
     return PARTITION_PREFIX + app
+
+
+def shard_of(app: str, group: str) -> str:
+    """The shard of an app's outbox that holds the events of a group."""
+    return f"{partition_of(app)}#{int(ids.fingerprint(group.encode()), 16) % SHARDS}"
+
+
+def part_for(app: str, group: str, home: Home) -> str:
+    """The partition of an app's outbox into which events of a group are published, unless they join a transaction."""
+    return shard_of(app, group) if home.writes_are_paid else partition_of(app)
+
+
+def all_parts(app: str) -> tuple[str, ...]:
+    """The partitions of an app's outbox: the one with the subscriptions, and its shards."""
+    return partition_of(app), *(f"{partition_of(app)}#{number}" for number in range(SHARDS))
+
+
+def app_of(partition: str) -> str:
+    """The app of a queue of events, or of a shard of it. No app has a ``#`` in its name."""
+    return partition.split("#")[1]
+
+
+def is_shard(partition: str) -> bool:
+    """Whether this is a shard of an outbox."""
+    return partition.count("#") > 1
 
 
 def consumer_name(app: str, consumer: str) -> str:

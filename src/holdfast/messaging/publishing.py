@@ -98,30 +98,34 @@ class Outbox:
         entry = self.entry(name, data, id, unit)
         stamp, sender = _place_of(entry, unit, runtime, departs=unit.departs(self.partition))
         if unit.departs(self.partition):
-            unit.depart(self.partition, entry_sort(stamp, sender), encode_entry(entry))
+            unit.depart(
+                outbox.part_for(self.app, entry.group, runtime.home), entry_sort(stamp, sender), encode_entry(entry)
+            )
             return
         unit.add(self.partition, *entry_writes(self.partition, stamp, sender, entry, runtime.clock.now_ms()))
 
     async def put(self, entry: Entry) -> None:
         """Write an event in a transaction of its own."""
         runtime = self._connect()
-        writes = self.writes_of(entry)
+        partition = outbox.part_for(self.app, entry.group, runtime.home)
+        writes = self.writes_of(entry, partition)
         try:
             await write_for_caller(runtime.home.store, *writes, ours=lambda there: there is not None)
         except Refused:  # there is no outbox yet
             await self.create()
+            await write_for_caller(runtime.home.store, outbox.head(partition), ours=lambda _there: True)
             await write_for_caller(runtime.home.store, *writes, ours=lambda there: there is not None)
-        wake_actor(self.partition, runtime)
+        wake_actor(partition, runtime)
 
     def entry_of(self, event: Any, id: str | None) -> Entry:
         """The entry of an event that stands alone, for a caller that writes it itself. Raises as ``publish`` does."""
         name, data = self._encoded(event, id)
         return self.entry(name, data, id, None)
 
-    def writes_of(self, entry: Entry) -> tuple[Write, Write]:
-        """The writes that put an entry into this outbox, which must exist, and make the relay due."""
+    def writes_of(self, entry: Entry, partition: str | None = None) -> tuple[Write, Write]:
+        """The writes that put an entry into this outbox, or a shard, which must exist, and make the relay due."""
         sender, now = self._connect().sender, self._connect().clock.now_ms()
-        return entry_writes(self.partition, sender.next_stamp(), sender.name, entry, now)
+        return entry_writes(partition or self.partition, sender.next_stamp(), sender.name, entry, now)
 
     async def transact(self, work: Callable[[SqlCursor], T]) -> T:
         """Run SQL and publish the events it adds, in one transaction. Returns what ``work`` returns.

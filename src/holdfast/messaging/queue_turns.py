@@ -19,7 +19,7 @@ from holdfast.kernel.entity import Entity, Unloaded
 from holdfast.kernel.host import settled
 from holdfast.kernel.outcomes import Left, Next, Rest
 from holdfast.kernel.turn import run_turn
-from holdfast.messaging.outbox import RELAYING, WAITING
+from holdfast.messaging.outbox import RELAYING, WAITING, app_of
 from holdfast.persist import write_until_known
 from holdfast.retry import Retry
 
@@ -67,7 +67,7 @@ class Relay(Entity):
     @property
     def app(self) -> str:
         """The app that the queue belongs to."""
-        return self.partition.partition("#")[2]
+        return app_of(self.partition)
 
     @property
     def loaded(self) -> bool:

@@ -27,6 +27,7 @@ from holdfast.messaging.outbox import (
     subscribed,
     subscriptions,
 )
+from holdfast.messaging.outbox import partition_of as outbox_of
 from holdfast.messaging.queue_turns import Relay, Relaying, mark
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ class Relays(Relaying, frozen=True, kw_only=True):
     """The programming model of outboxes: events go to the consumers of this home and into the queue of the bus."""
 
     runtime: Runtime
+
+    def serves(self, partition: str) -> bool:
+        """See ``Model``: the outbox, and its shards."""
+        return partition == self.partition or partition.startswith(f"{self.partition}#")
 
     def admit(self, partition: str) -> Relay:
         """See ``Model``."""
@@ -78,7 +83,7 @@ class Message(Struct, frozen=True):
 async def address(items: Sequence[Item], relay: Relay, host: Host) -> tuple[list[Message], list[Item]]:
     """One message for every consumer of every event, and the events that go to the bus."""
     consumers: dict[str, list[str]] = {}
-    for item in await subscriptions(host.home.store, relay.partition):
+    for item in await subscriptions(host.home.store, outbox_of(relay.app)):
         event, consumer = subscribed(item)
         consumers.setdefault(event, []).append(consumer)
     bus = consumer_name(relay.app, BUS)

@@ -14,8 +14,8 @@ from holdfast.coordination.salt import kept_salt
 from holdfast.coordination.sealing import Envelope
 from holdfast.errors import InvalidState, StoreUnusable
 from holdfast.items import HEAD, Item
+from holdfast.keys import IMPORT_PARTITION
 from holdfast.moving.inventory import (
-    IMPORT_PARTITION,
     StockTaker,
     check_nobody_is_there,
     check_not_held,

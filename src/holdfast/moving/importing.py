@@ -13,8 +13,8 @@ from holdfast.coordination.offload import GRACE_MS
 from holdfast.coordination.sealing import Envelope
 from holdfast.errors import ConfigurationError, InvalidState, Refused
 from holdfast.items import ABSENT, ALWAYS, HEAD, Delete, Item, Put
+from holdfast.keys import IMPORT_PARTITION
 from holdfast.moving.inventory import (
-    IMPORT_PARTITION,
     Stock,
     StockTaker,
     check_nobody_is_there,

@@ -13,14 +13,12 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.errors import ConfigurationError, InvalidState
-from holdfast.items import HEAD, Item
+from holdfast.items import Item
+from holdfast.keys import IMPORT_PARTITION
 from holdfast.moving.progress import Progress
 from holdfast.moving.records import Counts
 from holdfast.paging import Pages
 from holdfast.ports import SALT_PARTITION, Home, Inventory, Page
-
-IMPORT_PARTITION: Final = "import#"
-"""Its head exists while an import is under way; its body is the checksum of the file."""
 
 NAMED: Final = 5
 """How many obstacles an error names."""
@@ -115,7 +113,7 @@ class StockTaker:
         self._partitions += item.partition != self._partition
         self._partition = item.partition
         digest = int.from_bytes(hashlib.sha256(msgspec.json.encode(item)).digest(), "big")
-        if item.sort == HEAD or item.expires_at is None:
+        if item.expires_at is None:
             self._lasting += digest
         else:
             minute = item.expires_at // MINUTE_MS

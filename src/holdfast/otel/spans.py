@@ -13,6 +13,7 @@ from holdfast.replay.earlier import name_of
 from holdfast.replay.entries import AT_ONCE, STEP, Before, Cancelled, Done, Entry, Failed, Received, Tried
 from holdfast.tracing import checked
 from holdfast.workflows.record import ExecutionRecord
+from holdfast.workflows.runs import count_of
 from holdfast.workflows.trace_ids import again_span, attempt_span, entry_span, execution_span, trace_id
 
 Kind = Literal["internal", "server", "consumer", "producer"]
@@ -59,7 +60,7 @@ class Subject(Struct, frozen=True):
         return {
             "holdfast.workflow": record.workflow,
             "holdfast.execution.id": record.id,
-            "holdfast.run": record.run,
+            "holdfast.run": count_of(record.run),
             "holdfast.version": record.version,
         }
 

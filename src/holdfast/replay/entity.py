@@ -53,6 +53,8 @@ class JournaledEntity(Entity):
 
     def own(self, head: Item, *, created: bool = False, taken_over: bool = False, died: bool = False) -> None:
         """See ``Entity``."""
+        if self.work is not None and self.work.program.start != self.programs.start_of(head):
+            self.unload()
         super().own(head, created=created, taken_over=taken_over, died=died)
         self.paused = False
         self.renewals = 0

@@ -98,10 +98,12 @@ class Asked(Struct, frozen=True, gc=False):
 class Program(Protocol):
     """What runs inside a turn. It never touches the store: values go in, values come out.
 
-    ``recorded`` is called with entries of its journal that are durable now, if anything asks for them.
+    ``start`` says which start of its entity it is of: see ``Programs.start_of``. ``recorded`` is called with entries of
+    its journal that are durable now, if anything asks for them.
     """
 
     run: int
+    start: str
     recorded: Callable[[Sequence[Entry]], None] | None
 
     def at_rest(self, notes: tuple[Note, ...], count: int) -> bytes | UnsetType:
@@ -205,6 +207,10 @@ class Programs(Model, Protocol):
 
     async def attend(self, head: Item, host: Host) -> None:
         """Do what is due about an entity in a status that is not ``claimable``, if anything is."""
+        ...
+
+    def start_of(self, head: Item) -> str:
+        """Which start an entity is of: another one may have begun in the same place, when the first one was gone."""
         ...
 
     def open(self, head: Item, host: Host) -> Program:

@@ -14,7 +14,7 @@ from holdfast.kernel.host import quiet
 from holdfast.messaging.arrivals import IncomingEvent
 from holdfast.messaging.declarations import Publishes, take_from_bus
 from holdfast.ports import WakeUp
-from holdfast.runtime.lambda_table import Sweep, begin, place_of
+from holdfast.runtime.lambda_table import CleanUp, Sweep, begin, place_of
 from holdfast.runtime.ordered import handle_group, postpone, report
 from holdfast.runtime.shapes import (
     Changes,
@@ -74,7 +74,7 @@ async def handle(
         case Changes(changes):
             for _, partition in changes:
                 if partition is not None:
-                    host.check(partition)  # the stream also holds what other functions serve
+                    _check_or_pass_on(partition, host, calls)
             await quiet(host)
             for id, partition in changes:
                 if partition in calls.failures:
@@ -105,7 +105,7 @@ async def _begin(message: Message, app: Publishes, host: Host, calls: Invocation
                 await take_from_bus(app, command)
             case WakeUp():
                 take_wake_up(command, host, calls)
-            case Sweep():
+            case Sweep() | CleanUp():
                 pass
             case _:
                 await begin(command, message.own_id, app)
@@ -115,10 +115,23 @@ async def _begin(message: Message, app: Publishes, host: Host, calls: Invocation
     return command
 
 
+def _check_or_pass_on(partition: str, host: Host, calls: Invocations) -> None:
+    """The stream also holds what other functions and other apps serve."""
+    if host.home.serves(partition):
+        host.check(partition)
+    else:
+        calls.wake(partition, 0)
+
+
 def take_wake_up(wake_up: WakeUp, host: Host, calls: Invocations) -> None:
-    """Check the entity that a wake-up names. Raises ``UnknownName`` if this app has no code for it."""
+    """Check the entity that a wake-up names, or pass the wake-up on to the function that works on it. Raises
+    ``UnknownName`` if this app has no code for it.
+    """
     if wake_up.due_at > host.clock.now_ms():
         calls.wake(wake_up.partition, wake_up.due_at)  # the last leg of a schedule
+        return
+    if not host.home.serves(wake_up.partition):
+        calls.wake(wake_up.partition, 0)
         return
     calls.called(wake_up.partition)
     if not host.check(wake_up.partition):

@@ -25,7 +25,7 @@ from holdfast.messaging.declarations import Publishes, arm_schedules, take_from_
 from holdfast.metrics import MetricLines
 from holdfast.ports import WakeUp
 from holdfast.runtime.batches import Batch, batch_of, handle, take_wake_up
-from holdfast.runtime.lambda_table import Order, Sweep, begin, finish
+from holdfast.runtime.lambda_table import CleanUp, Order, Sweep, begin, finish
 from holdfast.runtime.shapes import Changes, Direct, FromBus, Messages, Ordered, recognised
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ LONGEST_SECONDS: Final = 900.0
 NAME_VARIABLE: Final = "AWS_LAMBDA_FUNCTION_NAME"
 VERSION_VARIABLE: Final = "AWS_LAMBDA_FUNCTION_VERSION"
 """Environment variables that Lambda sets ("Using Lambda environment variables", developer guide)."""
+
+CLEANS_FOR: Final = 3 / 4
+"""The share of its time that an invocation reads on in a clean-up. In the rest it deletes what it has found."""
 
 Doing = Callable[[], Awaitable[Any]]
 
@@ -175,7 +178,7 @@ class LambdaHandler:
             case Direct(command):
                 own_id = ids.new_id() if context is None else context.aws_request_id
                 late = _nothing if isinstance(command, Sweep) else _too_late
-                return await self._within(deadline, margin, partial(self._perform, command, own_id), late)
+                return await self._within(deadline, margin, partial(self._perform, command, own_id, deadline), late)
             case FromBus(incoming):
                 return await self._within(deadline, margin, partial(self._take_from_bus, incoming), _too_late)
             case batch:
@@ -229,12 +232,14 @@ class LambdaHandler:
         self._worker.calls.failures.clear()
         return await doing()
 
-    async def _perform(self, order: Order, own_id: str) -> Any:
+    async def _perform(self, order: Order, own_id: str, deadline: float) -> Any:
         worker = self._worker
         assert worker is not None
         match order:
             case Sweep():
                 return await self._sweep(worker)
+            case CleanUp():
+                return await _clean(worker, deadline)
             case WakeUp():
                 return await _wake(order, worker)
             case _:
@@ -311,3 +316,10 @@ def limits_of(limits: Limits) -> Limits:
     """
     running = min(limits.running, limits.called_running)
     return replace(limits, linger_seconds=0.0, near_seconds=0.0, running=running)
+
+
+async def _clean(worker: LambdaWorker, deadline: float) -> None:
+    """Clean the home up, if it needs that, for as long as there is time."""
+    cleaner, now = worker.host.home.cleaner, asyncio.get_running_loop().time()
+    if cleaner is not None:
+        await cleaner.clean(now + CLEANS_FOR * (deadline - now))

@@ -31,7 +31,11 @@ class Sweep(Struct, frozen=True, tag_field="holdfast", tag="sweep", forbid_unkno
     """Check what is due and got no wake-up."""
 
 
-Order = Command[Any] | WakeUp | Sweep
+class CleanUp(Struct, frozen=True, tag_field="holdfast", tag="clean-up", forbid_unknown_fields=True):
+    """Delete what is left over, as far as there is time."""
+
+
+Order = Command[Any] | WakeUp | Sweep | CleanUp
 """What a function can be asked to do."""
 
 LAMBDA: Final = "lambda"
@@ -42,7 +46,7 @@ NOT_HERE: Final = frozenset({Result})
 
 TAKEN: Final = tuple(each.command for each in COMMANDS if each.command not in NOT_HERE)
 
-_orders: Any = Union[(*TAKEN, WakeUp, Sweep)]
+_orders: Any = Union[(*TAKEN, WakeUp, Sweep, CleanUp)]
 _decode = msgspec.json.Decoder(_orders).decode
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.metrics import MetricLines, Write, to_standard_output
-from holdfast.ports import Metered, Used
+from holdfast.watched import Metered, Used
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock

@@ -19,6 +19,7 @@ from holdfast.errors import ConfigurationError, InvalidInput
 from holdfast.items import HEAD
 from holdfast.letters import ORIGINAL_ID
 from holdfast.messaging.arrivals import IncomingEvent
+from holdfast.messaging.bus_queue import QUEUES
 from holdfast.messaging.outbox import ENTRY_PREFIX
 from holdfast.runtime.lambda_table import Order, Sweep, order_of
 
@@ -241,6 +242,7 @@ def _changed(record: dict[str, Any]) -> str | None:
     keys: dict[str, Any] = record["dynamodb"]["Keys"]
     partition, sort = str(keys["p"]["S"]), str(keys["s"]["S"])
     waits = sort == HEAD and "o" not in image and "d" in image
-    if record.get("eventName") == "INSERT" and (waits or sort.startswith((INBOX_PREFIX, ENTRY_PREFIX))):
+    is_event = sort.startswith(ENTRY_PREFIX) and partition.startswith(QUEUES)
+    if record.get("eventName") == "INSERT" and (waits or is_event or sort.startswith(INBOX_PREFIX)):
         return partition
     return None

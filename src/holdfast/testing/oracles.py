@@ -40,6 +40,7 @@ from holdfast.workflows.record import (
     decode_record,
     id_of,
 )
+from holdfast.workflows.runs import count_of
 
 _WAITING: Final = frozenset({RUNNING, PAUSED, TERMINATED})
 TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
@@ -171,7 +172,7 @@ class WatchedData(MemoryData):
         ops = [entry.op for entry in entries if isinstance(entry, Done | Failed)]
         head = self.find(partition, HEAD)
         nonce = "" if head is None else decode_record(self.whole(head).body).nonce
-        self._recorded[partition, nonce, run] = frozenset(ops)
+        self._recorded[partition, nonce, count_of(run)] = frozenset(ops)
         if len(ops) > len(set(ops)):
             twice = ", ".join(op for op, count in Counter(ops).items() if count > 1)
             self.violations.append(f"{partition}: its journal holds two outcomes of {twice} (G2)")

@@ -27,7 +27,7 @@ from holdfast.testing.ledger import Ledger
 from holdfast.testing.process import ProcessDied
 from holdfast.testing.simulation import UNAVAILABLE, Histories, Run, Scenario, conclude, run_scenario, told
 from holdfast.testing.virtual_time import Timeline, run_virtual
-from holdfast.testing.world import Build, User, World, swift
+from holdfast.testing.world import Build, MemoryDatabase, User, World, swift
 from holdfast.workflows.record import PARTITION_PREFIX, workflow_of
 
 CHAOS_SECONDS: Final = 90.0
@@ -140,9 +140,13 @@ def _names(build: Build) -> frozenset[str]:
     return frozenset({*known.workflows, *known.steps, *known.actors, *(event for event, _ in known.consumers)})
 
 
-def run_seeds(pool: Sequence[Expectation], seeds: Iterable[int], timeline: Timeline | None = None) -> SwarmReport:
-    """``run_swarm``, without output, for scenarios that have been run undisturbed."""
-    return together(_report_of(run_seed(pool, seed, timeline)) for seed in seeds)
+def run_seeds(
+    pool: Sequence[Expectation], seeds: Iterable[int], timeline: Timeline | None = None, *, billed: bool = False
+) -> SwarmReport:
+    """``run_swarm``, without output, for scenarios that have been run undisturbed. ``billed``: each write is paid for
+    in every seed, and not only in some.
+    """
+    return together(_report_of(run_seed(pool, seed, timeline, billed=billed)) for seed in seeds)
 
 
 def _report_of(run: SwarmRun) -> SwarmReport:
@@ -168,11 +172,13 @@ def together(reports: Iterable[SwarmReport]) -> SwarmReport:
     return SwarmReport(seeds, frozenset(schedules), processes, faults, events, happened, failures)
 
 
-def run_seed(pool: Sequence[Expectation], seed: int, timeline: Timeline | None = None) -> SwarmRun:
+def run_seed(
+    pool: Sequence[Expectation], seed: int, timeline: Timeline | None = None, *, billed: bool = False
+) -> SwarmRun:
     """Run one seed. A run that cannot continue at all has failed."""
 
     async def run() -> SwarmRun:
-        return await _Swarm(pool, seed, timeline).run()
+        return await _Swarm(pool, seed, timeline, billed=billed).run()
 
     try:
         return run_virtual(run, seed=seed)
@@ -187,7 +193,7 @@ def calls_of(seed: int) -> Random | None:
 
 
 class _Swarm:
-    def __init__(self, pool: Sequence[Expectation], seed: int, timeline: Timeline | None) -> None:
+    def __init__(self, pool: Sequence[Expectation], seed: int, timeline: Timeline | None, *, billed: bool) -> None:
         self._seed = seed
         self._random = random = Random(seed)
         fitting = _disjoint(random.sample(pool, k=len(pool)))
@@ -205,7 +211,8 @@ class _Swarm:
         self._users: dict[App, dict[str, User]] = {}
         self._deploys = Deploys([each.scenario for each in self._chosen], seed)
         calls = calls_of(seed)
-        self._world = World(self._build, limits=swift(limits), timeline=timeline, calls=calls)
+        database = MemoryDatabase(timeline, billed=billed)
+        self._world = World(self._build, limits=swift(limits), database=database, timeline=timeline, calls=calls)
         self._chaos = Chaos(random, self._world, LEASE_SECONDS, calls)
 
     def _build(self, app: App, ledger: Ledger) -> User:

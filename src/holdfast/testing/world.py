@@ -67,15 +67,17 @@ class Database(Protocol):
 
 
 class MemoryDatabase(Database):
-    """A shared ``MemoryData`` that watches every change."""
+    """A shared ``MemoryData`` that watches every change. With ``billed`` its homes say that each write is paid for."""
 
-    def __init__(self, timeline: Timeline | None = None) -> None:
+    def __init__(self, timeline: Timeline | None = None, *, billed: bool = False) -> None:
         self.data = WatchedData(timeline)
+        self.billed = billed
         self._actors = ActorWatch()
 
     async def open(self, owner: str) -> Home:
         store = WatchedStore(self.data, self._actors)
-        return replace(open_memory_home(data=self.data, owner=owner), store=store, purges=store, sequencer=store)
+        home = replace(open_memory_home(data=self.data, owner=owner), store=store, purges=store, sequencer=store)
+        return replace(home, writes_are_paid=self.billed)
 
     async def items(self) -> list[Item]:
         now = VirtualClock().now_ms()
@@ -163,6 +165,7 @@ class World:
                 writes_are_paid=True,
                 reads_are_paid=True,
                 pages_tear=True,
+                heads_go_first=True,
                 hears_peers=False,
             )
 

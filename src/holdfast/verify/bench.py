@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from msgspec import Struct
@@ -49,7 +49,7 @@ class Bench(Struct, frozen=True):
         return ThreadedConnection(self.record.region, self.cloud.address.endpoint)
 
     @asynccontextmanager
-    async def home(self, owner: str) -> AsyncIterator[Home]:
+    async def home(self, owner: str) -> AsyncGenerator[Home]:
         """The home, as a process of this name opens it. It is not a worker."""
         home = await open_aws_home(self.url, owner=owner)
         try:

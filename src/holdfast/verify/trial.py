@@ -37,8 +37,8 @@ def trial(home: str | Callable[[], Coroutine[Any, Any, Home]] | None = None) -> 
             self.count += by
             return self.count
 
-    class Inbox(hf.Actor, app=app, ordered_retry=PATIENCE):  # pyright: ignore[reportUnusedClass] - it too
-        taken: list[str] = hf.field(default_factory=list)
+    class Inbox(hf.Actor, app=app, ordered_retry=PATIENCE):  # pyright: ignore[reportUnusedClass] - it is called by its name too
+        taken: list[str] = hf.field(default_factory=list[str])
 
         async def take(self, what: str) -> None:
             if what == POISON:
@@ -61,7 +61,7 @@ def trial(home: str | Callable[[], Coroutine[Any, Any, Home]] | None = None) -> 
         return SystemClock().now_ms()
 
     @app.workflow
-    async def nap(seconds: int) -> int:  # pyright: ignore[reportUnusedFunction] - it too
+    async def nap(seconds: int) -> int:  # pyright: ignore[reportUnusedFunction] - it is called by its name too
         """Sleep; returns how many milliseconds late it woke."""
         began = await clock_ms()
         await hf.sleep(seconds)

@@ -32,6 +32,7 @@ from holdfast.workflows.record import (
     encode_record,
     post,
 )
+from holdfast.workflows.runs import count_of
 from holdfast.workflows.undo_failed import joined
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def _log_failure(status: str, record: ExecutionRecord, home: Home) -> None:
     """Log that an execution ended badly, as one record: lines of others do not part it."""
     assert record.error is not None
     name = printable(f"workflow {record.workflow} {record.id}")
-    of = {"workflow": record.workflow, "id": record.id, "run": record.run, "status": status}
+    of = {"workflow": record.workflow, "id": record.id, "run": count_of(record.run), "status": status}
     log(logging.WARNING, "%s ended as %s\n%s", name, status, told_traceback(record.error, home), of=of)
 
 

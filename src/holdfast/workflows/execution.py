@@ -52,6 +52,7 @@ from holdfast.workflows.record import (
     encode_record,
 )
 from holdfast.workflows.replay import activation_of
+from holdfast.workflows.runs import count_of
 from holdfast.workflows.telling import Telling
 from holdfast.workflows.waiting import waits_of
 from holdfast.workflows.waits import Waits
@@ -109,11 +110,12 @@ class Execution:
         "is_saved",
         "recorded",
         "run",
+        "start",
     )
 
     def __init__(self, head: Item, workflow: DeclaredWorkflow, live: Live, earlier: Waits | None = None) -> None:
         record = live.record
-        self.run = record.run
+        self.run, self.start = record.run, record.nonce
         self._partition = head.partition
         self._is_untouched = head.epoch <= FIRST_EPOCH
         self._head_notes: tuple[Note, ...] = ()
@@ -178,7 +180,7 @@ class Execution:
 
     def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> None:
         record, live = self._record, self._live
-        self._clears = record.run > 0 and not entries
+        self._clears = count_of(record.run) > 0 and not entries
         self._head_notes = record.notes if record.notes_at == len(entries) else ()
         entries = [*entries, *self._head_notes]
         told = [entry for entry in entries if not isinstance(entry, PLAIN)]

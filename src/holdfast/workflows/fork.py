@@ -41,6 +41,7 @@ from holdfast.workflows.record import (
     partition_of,
     seed_of,
 )
+from holdfast.workflows.runs import first_run
 from holdfast.workflows.undone import refuse_undone
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ async def fork(runtime: Runtime, partition: str, id: str, before: str | None) ->
         secret=new_execution_secret(),
         nonce=ids.new_nonce() if recorded.record.nonce else "",  # the journal is of the old format, and stays so
         seed=seed_of(recorded.record) if len(kept) > len(shared) else "",
-        run=0,
+        run=first_run(runtime.home),
         parent=None,
         root="",
         awaited_by=(),
@@ -90,7 +91,7 @@ async def fork(runtime: Runtime, partition: str, id: str, before: str | None) ->
     head = Item(partition=new_partition, status=READY, revision=1, epoch=FIRST_EPOCH, due_at=now, body=body)
     chunks = [kept[at : at + LONGEST_SEGMENT_ENTRIES] for at in range(0, len(kept), LONGEST_SEGMENT_ENTRIES)]
     segments = [
-        Put(Item(partition=new_partition, sort=segment_sort(0, place), body=encode_entries(chunk)), ABSENT)
+        Put(Item(partition=new_partition, sort=segment_sort(record.run, place), body=encode_entries(chunk)), ABSENT)
         for place, chunk in enumerate(chunks)
     ]
     try:

@@ -23,6 +23,7 @@ from holdfast.errors import (
 )
 from holdfast.failure import describe
 from holdfast.items import ABSENT, AllOf, Condition, EpochIs, Expired, Item, Put, RevisionIs, StatusIn
+from holdfast.kernel.host import serving
 from holdfast.kernel.ownership import lease_until
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.kernel.wake import wake, wake_at
@@ -49,6 +50,7 @@ from holdfast.workflows.record import (
     is_there,
     partition_of,
 )
+from holdfast.workflows.runs import first_run
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock
@@ -86,7 +88,7 @@ async def launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, orde
     if (unit := current_unit.get()) is not None:
         return await _launch_with(unit, home, workflow, order, clock)
     partition = partition_of(workflow.name, order.id)
-    if host is None or host.model_of(partition) is None:  # another app of this home has the code, and takes it up
+    if host is None or serving(host, partition) is None:  # another app of this home, or another function, takes it up
         return await _launch(home, None, workflow, order, clock)
     host.creations.expect(partition)
     try:
@@ -104,7 +106,7 @@ async def _launch_with(unit: Unit, home: Home, workflow: DeclaredWorkflow, order
         there = await home.store.get(partition)
     there = unit.head_to_be(partition) or there
     if there is None:
-        head = _new_head(home, None, workflow, order, clock, run=0, epoch=0)
+        head = _new_head(home, None, workflow, order, clock, run=first_run(home), epoch=0)
         unit.add(head.partition, Put(head, ABSENT))
         return head
     if _is_free(there, order, clock.now_ms()):
@@ -117,7 +119,7 @@ async def _launch_with(unit: Unit, home: Home, workflow: DeclaredWorkflow, order
 
 async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, order: Launch, clock: Clock) -> Item:
     when: Condition = ABSENT
-    run, epoch = 0, 0
+    run, epoch = first_run(home), 0
     while True:
         head = _new_head(home, host, workflow, order, clock, run=run, epoch=epoch)
         try:
@@ -128,7 +130,7 @@ async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, ord
             _set_off(head, home, host, clock)
             return head
         if there is None:  # it expired and was purged between two tries
-            when = ABSENT
+            when, run, epoch = ABSENT, first_run(home), 0
         elif _is_free(there, order, clock.now_ms()):
             # The journal of the expired execution may still be there: a run of another number does not see it.
             when, run, epoch = _still_free(there, clock.now_ms()), decode_record(there.body).run + 1, there.epoch + 1
@@ -143,7 +145,7 @@ async def cancel_before_start(
 
     The start may still be on its way, sent by an owner of the parent that is none any more: it finds the place taken.
     """
-    head = _new_head(home, None, workflow, order, clock, run=0, epoch=0)
+    head = _new_head(home, None, workflow, order, clock, run=first_run(home), epoch=0)
     now = clock.now_ms()
     error = describe(CancelledError(reason))
     record = replace(decode_record(head.body), ended_at=now, error=error, tail=(Cancelled(now, reason),))
@@ -168,6 +170,7 @@ def _new_head(
     epoch: int,
 ) -> Item:
     now = clock.now_ms()
+    partition = partition_of(workflow.name, order.id)
     starts_at = max(now, order.starts_at)
     timeout_ms = order.timeout_ms if order.timeout_ms is not None else workflow.policy.timeout_ms
     record = ExecutionRecord(
@@ -188,9 +191,8 @@ def _new_head(
         trace=order.trace or here(),
         starts_at=0 if starts_at == now else starts_at,
         deadline_at=None if timeout_ms is None else starts_at + timeout_ms,
-        published=home.versions.own if home.versions is not None and workflow.is_pinned else "",
+        published=_published(partition, home) if workflow.is_pinned else "",
     )
-    partition = partition_of(workflow.name, order.id)
     body = encode_record(record)
     if starts_at > now or host is None or not host.has_room:
         return Item(partition=partition, status=READY, due_at=starts_at, epoch=epoch, body=body)
@@ -203,6 +205,11 @@ def _new_head(
         epoch=epoch + 1,
         body=body,
     )
+
+
+def _published(partition: str, home: Home) -> str:
+    """The version to call for it. One of a function that does not work on it would only pass the call on, for ever."""
+    return home.versions.own if home.versions is not None and home.serves(partition) else ""
 
 
 def _set_off(head: Item, home: Home, host: Host | None, clock: Clock) -> None:

@@ -19,6 +19,7 @@ from holdfast.workflows import record as records
 from holdfast.workflows.execution import Execution
 from holdfast.workflows.live import Live
 from holdfast.workflows.record import ExecutionRecord, decode_record, encode_record, pinned_to
+from holdfast.workflows.runs import decode_start
 from holdfast.workflows.unclaimed import attend
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ class Workflows(Struct, frozen=True):
 
     async def attend(self, head: Item, host: Host) -> None:
         await attend(head, self.open, host)
+
+    def start_of(self, head: Item) -> str:
+        return decode_start(head.body).nonce
 
     def open(self, head: Item, host: Host) -> Execution:
         record = decode_record(head.body)

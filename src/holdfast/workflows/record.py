@@ -15,9 +15,10 @@ from holdfast.errors import InvalidInput
 from holdfast.failure import ErrorRecord
 from holdfast.items import ABSENT, HEAD, Item, Put, StatusIn, Update
 from holdfast.replay.entries import Entry, Note, Received
+from holdfast.workflows.runs import count_of
 from holdfast.workflows.waits import Waits
 
-PARTITION_PREFIX: Final = "wf#"
+PARTITION_PREFIX: Final = keys.EXECUTIONS
 READY: Final = "READY"
 RUNNING: Final = "RUNNING"
 SUSPENDED: Final = "SUSPENDED"
@@ -240,7 +241,7 @@ def operation_key(partition: str, record: ExecutionRecord, op: str) -> str:
     """
     if not record.nonce:
         return f"{partition}/{record.run}/{op}"
-    return ids.derive(partition, record.nonce, str(record.run), op)
+    return ids.derive(partition, record.nonce, str(count_of(record.run)), op)
 
 
 def child_id(partition: str, record: ExecutionRecord, op: str) -> str:
@@ -383,9 +384,7 @@ AWAITED_MARK: Final = "!awaited/"
 
 
 def await_sort(by: str, nonce: str) -> str:
-    """The inbox place of the one request of ``by``, as started with ``nonce``. A repeat finds it taken and wakes no
-    process.
-    """
+    """The inbox place of the one request of ``by``, as started with ``nonce``. A repeat finds it taken."""
     return f"{AWAIT_PREFIX}{ids.fingerprint(f'{by}{nonce}'.encode())}"
 
 

@@ -13,6 +13,7 @@ from holdfast.replay.entries import Entry, Marked
 from holdfast.replay.loop import running_activation
 from holdfast.workflows.begin import until_due
 from holdfast.workflows.record import ExecutionRef, ref_of, root_of, seed_of
+from holdfast.workflows.runs import count_of
 from holdfast.workflows.scope import BodyScope, WorkflowInfo
 from holdfast.workflows.versioning import CODE_MARK
 
@@ -62,14 +63,14 @@ def activation_of(
     info = WorkflowInfo(
         workflow=record.workflow,
         id=record.id,
-        run=record.run,
+        run=count_of(record.run),
         version=record.version,
         tags=dict(record.tags),
         parent=None if record.parent is None else ref_of(record.parent.partition),
         root=ExecutionRef(record.workflow, record.id) if root == partition else ref_of(root),
         _activation=activation,
     )
-    activation.context = BodyScope(info, partition, record.secret, workflow.signature)
+    activation.context = BodyScope(info, partition, record.run, record.secret, workflow.signature)
     return activation
 
 

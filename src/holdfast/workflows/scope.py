@@ -90,12 +90,14 @@ class WorkflowInfo(Current):
 class BodyScope:
     """What operations must know of the execution whose body called them. Not for the body: it holds the secret.
 
-    ``failed_sagas`` are the blocks whose undo gave up, with their errors: the execution ends with them.
+    ``run`` is the number of the run in keys and tokens. ``failed_sagas`` are the blocks whose undo gave up, with their
+    errors: the execution ends with them.
     ``undone`` is there for a reader of the journal: the undos that the body asks for, and the steps that they undo.
     """
 
     info: WorkflowInfo
     partition: str
+    run: int
     secret: str
     signature: Signature
     failed_sagas: dict[object, CompensationFailed] = field(default_factory=dict[object, CompensationFailed])

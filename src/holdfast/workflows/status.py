@@ -25,6 +25,7 @@ from holdfast.workflows.record import (
     root_of,
     workflow_of,
 )
+from holdfast.workflows.runs import count_of
 from holdfast.workflows.waits import KINDS, SIGNAL, Wait, Waits
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def status_of(head: Item) -> Status:
         id=record.id,
         status=head.status,
         version=pinned_to(record),
-        run=record.run,
+        run=count_of(record.run),
         created_at=moment(record.created_at),
         ended_at=None if record.ended_at is None else moment(record.ended_at),
         due_at=None if head.due_at is None or record.parked else moment(head.due_at),

@@ -18,7 +18,7 @@ from holdfast.backends.aws.connection import Connection
 from holdfast.backends.aws.layout import DUE_INDEX
 
 LAGS_SECONDS = (0.0, 1.0, 10.0, 60.0, 300.0)
-TWICE_SHARE = 0.3
+TWICE_SHARE = 0.5
 
 View = list[dict[str, Any]]
 """What the index held at some time."""

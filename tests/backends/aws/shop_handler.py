@@ -14,7 +14,7 @@ from pathlib import Path
 import holdfast as hf
 
 FOLDER = Path.cwd()
-app = hf.App("shop", limits=hf.Limits(lease_ms=1_500))
+app = hf.App("shop", limits=hf.Limits(lease_ms=1_500, called_lease_ms=1_500))
 under_way: set[str] = set()
 full = asyncio.Event()
 

@@ -1,8 +1,9 @@
-"""Cleaning up: expired entities go, head last; and blobs that nothing refers to, unless they are about to be used."""
+"""Cleaning up: what executions have left goes; and blobs that nothing refers to, unless they are about to be used."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -12,13 +13,15 @@ import pytest
 from tests.backends.aws.faults import FaultyConnection, then_none
 from tests.backends.aws.test_blobs import OpenBlobs, put, read, tomorrow
 
-from holdfast.backends.aws import DynamoStore, S3Blobs, Transport
+from holdfast.backends.aws import DynamoStore, S3Blobs, Transport, leftovers
 from holdfast.backends.aws.blobs import KEPT_MS
-from holdfast.backends.aws.cleaning import Cleaned, Hands, clean
+from holdfast.backends.aws.cleaning import DONE, SEGMENTS, Cleaned, Hands, Position, clean
 from holdfast.backends.aws.connection import ThreadedConnection
 from holdfast.coordination.offload import OffloadingStore
 from holdfast.errors import StoreUnavailable
-from holdfast.items import ABSENT, Expired, Item, Put
+from holdfast.items import ABSENT, HEAD, Delete, Expired, Item, Put
+from holdfast.keys import IMPORT_PARTITION
+from holdfast.ports import LATE_MS
 
 OpenStore = Callable[..., Awaitable[DynamoStore]]
 HOUR_MS = 3600 * 1000
@@ -50,15 +53,18 @@ class Home:
         wrap: Callable[[Any], Any] = lambda connection: connection,
         *,
         dry_run: bool = False,
+        position: Position = (),
+        until: float = math.inf,
         **options: Any,
     ) -> Cleaned:
         connection = wrap(ThreadedConnection(None, None, client=self._client))
         transport = Transport(connection, self.store.table, random=Random(1), **options)
-        store = DynamoStore(transport, self.store.table)
+        self.meter = transport.meter
         try:
-            return await clean(transport, Hands(store, self.blobs, dry_run=dry_run), clock)
+            hands = Hands(transport, self.store.table, self.blobs, dry_run)
+            return await clean(hands, clock, position=position, until=until)
         finally:
-            await store.close()
+            transport.close()
 
     async def left(self, partition: str) -> list[str]:
         return [item.sort for item in (await self.store.query(partition)).items]
@@ -69,59 +75,183 @@ class Home:
             self.blobs.close()
 
 
-async def with_entity(store: DynamoStore, partition: str, items: int, expires_at: int | None) -> None:
+async def with_entity(
+    store: DynamoStore, partition: str, items: int, expires_at: int | None, *, others: tuple[str, ...] = ()
+) -> None:
+    """An execution: its journal by an owner, items by other processes, and its head last, as no real one is written."""
     for start in range(0, items, 25):
         sorts = range(start, min(start + 25, items))
-        await asyncio.gather(*(store.write(Put(Item(partition, f"j#{n:04d}"))) for n in sorts))
+        await asyncio.gather(*(store.write(Put(segment(partition, n))) for n in sorts))
+    await asyncio.gather(*(store.write(Put(Item(partition, sort))) for sort in others))
     await store.write(Put(Item(partition, status="COMPLETED", epoch=1, expires_at=expires_at)))
 
 
-async def test_expired_entities_go_with_all_their_items_and_nothing_else(open_store: OpenStore, client: Any) -> None:
-    home, now = Home(await open_store(), None, client), At().now_ms()
-    await with_entity(home.store, "wf#a#old", 250, now - 1)
-    await with_entity(home.store, "wf#a#young", 3, now + HOUR_MS)
-    await with_entity(home.store, "wf#a#kept", 3, None)
-    assert await home.clean(At()) == Cleaned(heads=1, items=250)
-    assert await home.left("wf#a#old") == []
-    assert len(await home.left("wf#a#young")) == len(await home.left("wf#a#kept")) == 4
+def segment(partition: str, number: int) -> Item:
+    return Item(partition, f"j#{number:04d}", owner="me", epoch=1, body=b"entries")
+
+
+async def expire(store: DynamoStore, partition: str) -> None:
+    """TTL deletes the head."""
+    await store.write(Delete(partition, HEAD))
+
+
+OTHERS = ("c#000000#callback#0", "i#await#0123")
+
+
+async def test_what_has_expired_goes_with_all_its_items_but_the_head_and_nothing_else(
+    open_store: OpenStore, client: Any
+) -> None:
+    home, late = Home(await open_store(), None, client), At().now_ms() - LATE_MS
+    await with_entity(home.store, "wf#a#old", 250, late - 1, others=OTHERS)
+    await with_entity(home.store, "wf#a#young", 3, late + HOUR_MS)
+    await with_entity(home.store, "wf#a#kept", 3, None, others=OTHERS)
+    assert await home.clean(At()) == Cleaned(items=252)
+    assert await home.left("wf#a#old") == [HEAD]  # which TTL deletes for nothing
+    assert len(await home.left("wf#a#young")) == 4
+    assert len(await home.left("wf#a#kept")) == 6
     assert await home.clean(At()) == Cleaned()
-    assert home.store.meter.total.requests > 0
     await home.close()
 
 
-async def test_one_that_is_begun_anew_meanwhile_keeps_what_is_its(open_store: OpenStore, client: Any) -> None:
-    home, now = Home(await open_store(), None, client), At().now_ms()
-    await with_entity(home.store, "wf#a#x", 120, now - 1)
-    anew = [Put(Item("wf#a#x", status="RUNNING", epoch=2), Expired(now)), Put(Item("wf#a#x", "j#new"), ABSENT)]
+async def test_what_a_head_has_left_that_is_gone_goes_too(
+    open_store: OpenStore, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers, "SECOND_LOOK_SECONDS", 0.01)
+    home = Home(await open_store(), None, client)
+    for name in ("wf#a#old", "actor#a#x"):
+        await with_entity(home.store, name, 60, 1, others=OTHERS)
+        await expire(home.store, name)
+    assert await home.clean(At()) == Cleaned(items=62)
+    assert await home.left("wf#a#old") == []
+    assert len(await home.left("actor#a#x")) == 62  # of an actor each item has an end of its own, or none
+    await home.close()
 
-    class BegunAnew(FaultyConnection):
+
+async def test_a_journal_is_deleted_in_batches_without_transactions(open_store: OpenStore, client: Any) -> None:
+    home, late = Home(await open_store(), None, client), At().now_ms() - LATE_MS
+    for n in range(100):
+        await with_entity(home.store, f"wf#a#{n}", 4, late - 1)
+    assert await home.clean(At()) == Cleaned(items=400)
+    deleted = home.meter.usage["BatchWriteItem"]
+    assert deleted.write_units == 400
+    assert deleted.requests <= 400 / 25 + SEGMENTS
+    assert "TransactWriteItems" not in home.meter.usage
+    assert home.meter.total.requests <= 400 / 25 + 3 * SEGMENTS
+    await home.close()
+
+
+async def test_a_head_of_an_earlier_release_has_no_ttl_and_is_deleted(open_store: OpenStore, client: Any) -> None:
+    home, late = Home(await open_store(), None, client), At().now_ms() - LATE_MS
+    for name in ("wf#a#old", "wf#a#new", "actor#!a#x"):
+        await with_entity(home.store, name, 0, late - 1)
+    for name in ("wf#a#old", "actor#!a#x"):
+        client.update_item(
+            TableName=home.store.table, Key={"p": {"S": name}, "s": {"S": HEAD}}, UpdateExpression="REMOVE x"
+        )
+    assert await home.clean(At()) == Cleaned(heads=2)
+    assert await home.left("wf#a#new") == [HEAD]
+    assert await home.left("wf#a#old") == await home.left("actor#!a#x") == []
+    await home.close()
+
+
+class Meanwhile(FaultyConnection):
+    """Something happens between the scan, which has seen all there is, and the look at the heads."""
+
+    def __init__(self, connection: Any, happens: Callable[[], Awaitable[Any]], *, at: str = "BatchGetItem") -> None:
+        super().__init__(connection, then_none())
+        self._happens, self._at = happens, at
+
+    async def send(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        if operation == self._at and not self.suffered["meanwhile"]:
+            self.suffered["meanwhile"] += 1
+            await self._happens()
+        return await super().send(operation, parameters)
+
+
+@pytest.mark.parametrize("at", ["BatchGetItem", "BatchWriteItem"])
+@pytest.mark.parametrize("head_is_gone", [False, True])
+async def test_one_that_begins_again_meanwhile_keeps_what_is_its(
+    at: str, head_is_gone: bool, open_store: OpenStore, client: Any
+) -> None:
+    home, late = Home(await open_store(), None, client), At().now_ms() - LATE_MS
+    await with_entity(home.store, "wf#a#x", 60, late - 1, others=OTHERS)
+    if head_is_gone:
+        await expire(home.store, "wf#a#x")
+
+    async def begins_again() -> None:
+        when = ABSENT if head_is_gone else Expired(late)
+        await home.store.write(Put(Item("wf#a#x", status="RUNNING", epoch=2), when))
+        await home.store.write(Put(Item("wf#a#x", "j#anew", owner="me", epoch=2), ABSENT))
+        await home.store.write(Put(Item("wf#a#x", OTHERS[0], status="anew")))
+
+    wrapped: list[Meanwhile] = []
+
+    def wrap(connection: Any) -> Meanwhile:
+        wrapped.append(Meanwhile(connection, begins_again, at=at))
+        return wrapped[0]
+
+    await home.clean(At(), wrap)
+    assert wrapped[0].suffered["meanwhile"] == 1
+    left = await home.left("wf#a#x")
+    assert {HEAD, "j#anew", OTHERS[0]} <= set(left)
+    assert ("j#0000" in left) == (at == "BatchGetItem")
+    await home.close()
+
+
+async def test_what_comes_before_its_head_in_one_transaction_is_not_taken_for_left_over(
+    open_store: OpenStore, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scan and the look at the heads both fall into the transaction that starts a fork with its journal."""
+    monkeypatch.setattr(leftovers, "SECOND_LOOK_SECONDS", 0.01)
+    home = Home(await open_store(), None, client)
+    await home.store.write(Put(Item("wf#a#fork", "j#0000", body=b"entries")))
+
+    class Starts(FaultyConnection):
         async def send(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-            if operation == "TransactWriteItems" and len(self.attempts) and not self.suffered["anew"]:
-                self.suffered["anew"] += 1
-                await super().send(operation, parameters)  # the first part of the journal goes
-                await home.store.write(*anew)
-                return {}
-            return await super().send(operation, parameters)
+            answer = await super().send(operation, parameters)
+            if operation == "BatchGetItem" and not self.suffered["started"]:
+                self.suffered["started"] += 1
+                await home.store.write(Put(Item("wf#a#fork", status="READY", epoch=1)))
+            return answer
 
-    cleaned = await home.clean(At(), lambda connection: BegunAnew(connection, then_none()))
-    assert cleaned == Cleaned(heads=0, items=99)
-    assert "@" in await home.left("wf#a#x")
-    assert "j#new" in await home.left("wf#a#x")
+    assert await home.clean(At(), lambda connection: Starts(connection, then_none())) == Cleaned()
+    assert await home.left("wf#a#fork") == [HEAD, "j#0000"]
     await home.close()
 
 
-@pytest.mark.parametrize("dies_at", range(5))
+async def test_nothing_is_deleted_while_an_import_is_under_way(open_store: OpenStore, client: Any) -> None:
+    home = Home(await open_store(), None, client)
+    await home.store.write(Put(segment("wf#a#x", 0)))
+    await home.store.write(Put(Item(IMPORT_PARTITION)))
+    assert await home.clean(At()) == Cleaned()
+    assert await home.left("wf#a#x") == ["j#0000"]
+    await home.close()
+
+
+@pytest.mark.parametrize("dies_at", [0, 3, 4, 5, 7, 9])
 async def test_one_that_dies_anywhere_is_done_by_the_next(dies_at: int, open_store: OpenStore, client: Any) -> None:
-    home, now = Home(await open_store(), None, client), At().now_ms()
-    await with_entity(home.store, "wf#a#x", 120, now - 1)
+    home, late = Home(await open_store(), None, client), At().now_ms() - LATE_MS
+    await with_entity(home.store, "wf#a#x", 120, late - 1)
     healthy = [None] * dies_at
     faults = then_none(*healthy, *["connection reset"] * 1_000)
     with pytest.raises(StoreUnavailable):
-        await home.clean(At(), lambda connection: FaultyConnection(connection, faults), patience_seconds=1.0)
-    left = await home.left("wf#a#x")
-    assert "@" in left or not left  # the head goes last
+        await home.clean(At(), lambda connection: FaultyConnection(connection, faults), patience_seconds=0.2)
     await home.clean(At())
-    assert await home.left("wf#a#x") == []
+    assert await home.left("wf#a#x") == [HEAD]
+    await home.close()
+
+
+async def test_one_that_has_no_time_goes_on_where_it_was(open_store: OpenStore, client: Any) -> None:
+    home, late = Home(await open_store(), None, client), At().now_ms() - LATE_MS
+    for n in range(8):
+        await with_entity(home.store, f"wf#a#{n}", 4, late - 1)
+    stopped = await home.clean(At(), until=asyncio.get_running_loop().time() - 1)
+    assert (stopped.items, list(stopped.position)) == (0, [None] * SEGMENTS)
+    ended = await home.clean(At(), position=(None, *(DONE,) * (SEGMENTS - 1)))
+    assert 0 < ended.items < 32
+    rest = await home.clean(At(), position=(DONE, *(None,) * (SEGMENTS - 1)))
+    assert ended.items + rest.items == 32
+    assert rest.position == ()
     await home.close()
 
 
@@ -175,10 +305,10 @@ async def test_one_that_is_stored_again_while_it_is_collected_stays(
 async def test_a_dry_run_counts_and_deletes_nothing(open_store: OpenStore, open_blobs: OpenBlobs, client: Any) -> None:
     home = Home(await open_store(), open_blobs(), client)
     assert home.blobs is not None
-    await with_entity(home.store, "wf#a#old", 30, At().now_ms() - 1)
+    await with_entity(home.store, "wf#a#old", 30, At().now_ms() - LATE_MS - 1)
     digest = await put(home.blobs, b"nobody names it")
     counted = await home.clean(LATER, dry_run=True)
-    assert counted == Cleaned(heads=1, items=30, blobs=1)
+    assert counted == Cleaned(items=30, blobs=1)
     assert len(await home.left("wf#a#old")) == 31
     assert await read(home.blobs, digest) == [b"nobody names it"]
     assert await home.clean(LATER) == counted

@@ -79,16 +79,17 @@ def test_the_table_is_made_once(url: str) -> None:
 
 def test_what_has_expired_is_counted_and_then_deleted(url: str) -> None:
     answer("aws", "create-table", url)
-    write(url, Item("old", expires_at=1), Item("old", "j#1"), Item("old", "j#2"), Item("kept"), Item("kept", "j#1"))
+    old, kept = "wf#a#old", "wf#a#kept"
+    write(url, Item(old, expires_at=1), Item(old, "j#1"), Item(old, "j#2"), Item(kept), Item(kept, "j#1"))
     would = answer("aws", "clean-up", url, "--dry-run")
-    assert would == {"home": url, "dry_run": True, "heads": 1, "items": 2, "blobs": 0}
-    assert left(url) == ["kept", "old"]
+    assert would == {"home": url, "dry_run": True, "heads": 0, "items": 2, "blobs": 0}
+    assert left(url) == [kept, old]
     assert run("aws", "clean-up", url, "--dry-run").stdout == (
-        "would delete 1 expired entities with 2 items, and 0 blobs\n"
+        "would delete 2 items of executions that have expired, 0 heads of earlier releases, and 0 blobs\n"
     )
     assert answer("aws", "clean-up", url) == would | {"dry_run": False}
-    assert left(url) == ["kept"]
-    assert run("aws", "clean-up", url).stdout == "deleted 0 expired entities with 0 items, and 0 blobs\n"
+    assert left(url) == [kept, old], "TTL deletes the head"
+    assert answer("aws", "clean-up", url)["items"] == 0
 
 
 def test_the_settings_are_shown_and_changed(url: str) -> None:

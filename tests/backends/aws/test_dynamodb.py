@@ -18,7 +18,7 @@ from holdfast.testing.conformance.suite import SORTS
 class OnDynamoDB:
     knows_creation_order = False
     leased_heads_are_due = False
-    histories = 6
+    histories = message_histories = 6
     judged_sorts = SORTS[:1]  # one table, whatever the key; test_expressions tries both
 
     @pytest.fixture(autouse=True)

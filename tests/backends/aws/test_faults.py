@@ -177,7 +177,7 @@ async def test_what_time_does_not_heal_is_told_at_once(code: str, told: str, ope
 
 async def test_a_call_over_the_limits_of_a_transaction_is_refused_before_it_is_sent(open_store: OpenStore) -> None:
     store = await open_store()
-    with pytest.raises(InvalidInput, match="101 writes at once"):
+    with pytest.raises(InvalidInput, match="101 items at once"):
         await store.write(*(Put(Item("p", f"{number}")) for number in range(101)))
     with pytest.raises(PayloadTooLarge, match="at once"):
         await store.write(*(Put(Item("p", f"{number}", body=noise(350_000))) for number in range(12)))

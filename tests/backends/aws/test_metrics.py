@@ -19,8 +19,9 @@ from holdfast.backends.aws.connection import ThreadedConnection
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.items import Item, Put
 from holdfast.metrics import STATES, UNITS
-from holdfast.ports import Home, Metered, Used
+from holdfast.ports import Home
 from holdfast.testing.virtual_time import run_virtual
+from holdfast.watched import Metered, Used
 
 pytestmark = pytest.mark.gentle("it counts requests and units")
 
@@ -91,7 +92,7 @@ def test_rings_that_are_lost_are_told_at_the_end_of_the_invocation(capsys: pytes
         handler._worker.host.telemetry.subscribe(lambda event, fields: None)  # type: ignore[union-attr]
         bell = handler._worker.host.home.doorbell  # type: ignore[union-attr]
         bell._tell = handler._worker.host.telemetry.emit  # type: ignore[union-attr]
-        await cloud.invoke({"holdfast": "start", "workflow": "nap", "id": "n", "input": [600]}, handler)
+        await cloud.invoke({"holdfast": "start", "workflow": "nap", "id": "n", "input": [60]}, handler)
         (told,) = lines(capsys)
         assert told["RingsFailed"] == 1
         assert not told.keys() & set(STATES)

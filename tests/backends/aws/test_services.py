@@ -10,7 +10,7 @@ from tests.backends.aws.cloud import Refusal
 from holdfast.backends.aws import parse_address
 from holdfast.backends.aws.services import AwsServices
 from holdfast.cli.checks import check_services
-from holdfast.ports import Reached
+from holdfast.watched import Reached
 
 NO_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
 
@@ -87,7 +87,9 @@ async def test_a_queue_that_is_missing_is_a_lack_unless_it_need_not_be_there() -
 async def test_dead_letters_are_a_lack() -> None:
     found = await lacks(Aws(ALL | {"shop-holdfast-ordered-dead.fifo": 2}))
     assert found["ordered"] == Reached(
-        "ordered", "find the cause, then redrive them", "2 dead letters of shop-holdfast-ordered.fifo"
+        "ordered",
+        "find the cause (holdfast dlq ls), then holdfast dlq redrive",
+        "2 dead letters of shop-holdfast-ordered.fifo",
     )
 
 

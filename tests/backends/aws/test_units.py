@@ -42,14 +42,26 @@ def a_write(random: Random, partition: str) -> Write:
             return Delete(partition, sort, when)
 
 
+def some_mail(random: Random, number: int) -> list[Write]:
+    """Two messages come for a head, and leave it with the next call: small ones in the head, large ones as items."""
+    head = Update(partition="mail", add_revision=1, due_at=random.choice([100, 200]))
+    places = [f"i#{number // 2}#{at}" for at in range(2)]
+    if number % 2:
+        return [head, *(Delete("mail", each, EXISTS) for each in places)]
+    bodies = [random.randbytes(random.choice([10, 300, 900])) for _ in places]
+    return [*(Put(Item("mail", each, body=body), ABSENT) for each, body in zip(places, bodies, strict=True)), head]
+
+
 async def play(store: MeteringStore, random: Random) -> None:
     partitions = [f"p{number}" for number in range(4)]
     # The emulator says that a query costs nothing which finds nothing. DynamoDB's smallest charge is half a unit.
     await store.write(Put(Item("never empty", body=random.randbytes(5_000))))
-    for _ in range(120):
+    await store.write(Put(Item("mail", body=b"head"), ABSENT))
+    for number in range(120):
         count = random.choice([1, 1, 1, 2, 3])
         with suppress(Refused):
             await store.write(*(a_write(random, each) for each in random.sample(partitions, count)))
+        await store.write(*some_mail(random, number))
         if random.random() < 0.2:
             await store.get(random.choice(partitions), random.choice([HEAD, "j#1"]))
         if random.random() < 0.1:

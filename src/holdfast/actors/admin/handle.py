@@ -14,11 +14,14 @@ from holdfast.actors.address import Address
 from holdfast.actors.admin import repair
 from holdfast.actors.calling.dispatch import request_reply
 from holdfast.actors.record import (
+    DEPARTURE_PREFIX,
     PARKED_PREFIX,
+    PARTITION_PREFIX,
     ActorRecord,
     Call,
     actor_of,
     decode_call,
+    decode_departure,
     decode_parked,
     decode_record,
     describe_partition,
@@ -28,6 +31,7 @@ from holdfast.actors.record import (
 from holdfast.actors.turn.perform import DELETE_METHOD
 from holdfast.actors.turn.replies import find_reply
 from holdfast.clock import moment
+from holdfast.codec.stored import stored
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.coordination.schedule import Schedule
 from holdfast.duration import Duration
@@ -39,6 +43,16 @@ from holdfast.paging import Pages
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Connect
 
+
+class Envelope(Struct, frozen=True):
+    """What messages and events say of themselves. The rest is ignored."""
+
+    id: str
+    method: str = ""
+    event: str = ""
+
+
+decode_envelope: Final = stored(Envelope, "what an actor has sent")
 
 DELETE_TIMEOUT: Final = "90s"
 """Longer than what hangs may run before it is cancelled, unless its class says otherwise."""
@@ -64,6 +78,17 @@ class Message(Struct, frozen=True):
     attempts: int = 0
     error: ErrorRecord | None = None
     parked_at: datetime | None = None
+
+
+class Departing(Struct, frozen=True):
+    """What an actor has sent and its owner has not deleted yet: ``what`` is the method or the event, ``to`` the
+    receiver. It is delivered, or will be as soon as the actor is worked on and the store answers.
+    """
+
+    place: str
+    to: str
+    what: str
+    id: str
 
 
 class ActorStatus(Struct, frozen=True):
@@ -123,6 +148,12 @@ class ActorHandle:
     async def parked(self, *, limit: int | None = None) -> tuple[Message, ...]:
         """The messages that were parked because their attempts failed: all of them, or the first ``limit``."""
         return tuple(parked_message(item) for item in await self._items(PARKED_PREFIX, limit))
+
+    async def departures(self, *, limit: int | None = None) -> tuple[Departing, ...]:
+        """What it has sent and may not have been delivered yet, in order: all of it, or the first ``limit``. There is
+        something only where writes are billed.
+        """
+        return tuple(_departing(item) for item in await self._items(DEPARTURE_PREFIX, limit))
 
     async def unpark(self, place: str, *, args: Any = None) -> None:
         """Put a parked message back into the inbox, with other arguments if given. Raises ``NotFound``."""
@@ -214,6 +245,14 @@ def parked_message(item: Item) -> Message:
     failure = parked.failure
     message = _message(item.sort, parked.call, max(failure.failed, failure.started), failure.error)
     return replace(message, parked_at=moment(parked.parked_at))
+
+
+def _departing(item: Item) -> Departing:
+    departure = decode_departure(item.body)
+    said = decode_envelope(bytes(departure.body))
+    is_actor = departure.to.startswith(PARTITION_PREFIX)
+    to = describe_partition(departure.to) if is_actor else departure.to.replace("#", " ")
+    return Departing(item.sort, to, said.method or said.event, said.id)
 
 
 def _message(place: str, call: Call, attempts: int, error: ErrorRecord | None) -> Message:

@@ -15,15 +15,18 @@ from holdfast.backends.aws import names
 from holdfast.backends.aws.bellringer import Bellringer
 from holdfast.backends.aws.blobs import INLINE_BYTES, S3Blobs
 from holdfast.backends.aws.bus import EventBridgeBus
+from holdfast.backends.aws.cleaner import DynamoCleaner
 from holdfast.backends.aws.cleaning import Cleaned, Hands, Tell, clean, untold
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.dead_letters import SqsDeadLetters
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
+from holdfast.backends.aws.growth import TableSize
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.objects import Objects
 from holdfast.backends.aws.parts import change_parts, settle
 from holdfast.backends.aws.redelivery import SqsRedelivery
 from holdfast.backends.aws.requests import BOUNDS
+from holdfast.backends.aws.routes import Routes, parse_routes
 from holdfast.backends.aws.services import AwsServices
 from holdfast.backends.aws.settings import KnownSettings, Settings, read_settings
 from holdfast.backends.aws.store import DynamoStore
@@ -33,8 +36,9 @@ from holdfast.backends.aws.versions import LambdaVersions
 from holdfast.clock import Clock, SystemClock
 from holdfast.errors import ConfigurationError
 from holdfast.ids import new_id, new_seed
-from holdfast.ports import Home, Metered, Used
+from holdfast.ports import Home
 from holdfast.texts import told_url
+from holdfast.watched import Metered, Used
 
 PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -43,7 +47,8 @@ class Address(Struct, frozen=True, kw_only=True):
     """The content of the URL of a home on AWS. The endpoints are for emulators: services without one use DynamoDB's.
 
     ``bucket`` is where large values go, under the prefix; without one they cannot be stored. ``bus`` is the name, or
-    the ARN, of the bus for events.
+    the ARN, of the bus for events. ``routes`` says which of several functions works on what, and ``function`` which one
+    of them this process is: see ``routes``.
     """
 
     prefix: str
@@ -55,6 +60,8 @@ class Address(Struct, frozen=True, kw_only=True):
     lambda_endpoint: str | None = None
     bus: str | None = None
     events_endpoint: str | None = None
+    routes: str | None = None
+    function: str | None = None
 
     @property
     def table(self) -> str:
@@ -71,7 +78,14 @@ class Address(Struct, frozen=True, kw_only=True):
 
     def bells(self, queue: Connection | None) -> Bellringer:
         """The sender of wake-ups, through this connection if it is given. Nothing is sent yet."""
-        return Bellringer(queue or self.open_queues(), names.queue(self.prefix, names.DOORBELL))
+        routes = self.parsed_routes()
+        return Bellringer(
+            queue or self.open_queues(), lambda partition: names.queue(self.prefix, routes.queue_of(partition))
+        )
+
+    def parsed_routes(self) -> Routes:
+        """Which function works on what. Raises ``ConfigurationError``."""
+        return parse_routes(self.routes, self.function)
 
     def services(self) -> AwsServices:
         """The services around the table, to be asked whether they are there. Nothing is sent yet."""
@@ -84,7 +98,7 @@ class Address(Struct, frozen=True, kw_only=True):
         def connect(service: str) -> Connection:
             return ThreadedConnection(self.region, endpoints[service] or self.endpoint, service)
 
-        return AwsServices(self.prefix, connect, self.bucket, self.bus)
+        return AwsServices(self.prefix, connect, self.bucket, self.bus, self.parsed_routes().queues)
 
     def open_versions(self, own: str, connection: Connection | None = None) -> LambdaVersions:
         """The caller of published versions of functions. Nothing is sent yet."""
@@ -160,6 +174,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     blobs, bus, versions = address.open_blobs(s3), address.open_bus(events), address.open_versions(published, functions)
     clock = clock or SystemClock()
+    size = TableSize(transport, address.table, clock)
     settings = KnownSettings(transport, address.table, clock)
     store = DynamoStore(transport, address.table, settings=settings, on_close=partial(_close, blobs, bus, versions))
     ringer = address.bells(queue := queue or address.open_queues())
@@ -169,13 +184,14 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         owner=owner,
         store=store,
         inventory=store,
+        cleaner=DynamoCleaner(Hands(transport, address.table, blobs), store, clock),
         doorbell=doorbell,
         invoker=doorbell,
-        metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter)),
+        metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter, size), size.refresh),
         versions=versions,
         redelivery=SqsRedelivery(queue),
         services=address.services(),
-        dead_letters=SqsDeadLetters(queue, address.prefix),
+        dead_letters=SqsDeadLetters(queue, address.prefix, address.parsed_routes().queues),
         blobs=blobs,
         inline_bytes=INLINE_BYTES,
         packs=True,
@@ -183,6 +199,8 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         bus=bus,
         writes_are_paid=True,
         pages_tear=True,
+        heads_go_first=True,
+        serves=address.parsed_routes().serves,
         reads_are_paid=True,
         hears_peers=False,
     )
@@ -194,9 +212,9 @@ def _close(*connected: S3Blobs | EventBridgeBus | LambdaVersions | None) -> None
             each.close()
 
 
-def _used(meter: Meter) -> Used:
+def _used(meter: Meter, size: TableSize) -> Used:
     total = meter.total
-    return Used(total.write_units, total.read_units)
+    return Used(total.write_units, total.read_units, meter.largest_item_bytes, size.bytes)
 
 
 def _untold(event: str, **fields: object) -> None:
@@ -226,8 +244,7 @@ async def clean_up(
     connection: Connection | None = None,
     s3: Connection | None = None,
 ) -> Cleaned:
-    """Delete expired entities with everything that belongs to them, and blobs without a reference: for operators and
-    cron jobs.
+    """Delete what is left of executions that have expired, and blobs without a reference: for operators and cron jobs.
 
     With ``dry_run`` they are only counted. See ``cleaning.clean``. It may be run again, and while workers run. Raises
     like every request.
@@ -235,11 +252,12 @@ async def clean_up(
     address = parse_address(url)
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     blobs = address.open_blobs(s3)
-    store = DynamoStore(transport, address.table, on_close=None if blobs is None else blobs.close)
     try:
-        return await clean(transport, Hands(store, blobs, dry_run=dry_run), clock or SystemClock(), tell)
+        return await clean(Hands(transport, address.table, blobs, dry_run), clock or SystemClock(), tell)
     finally:
-        await store.close()
+        transport.close()
+        if blobs is not None:
+            blobs.close()
 
 
 async def set_up(url: str, *, parts: int | None = None, clock: Clock | None = None) -> Settings:

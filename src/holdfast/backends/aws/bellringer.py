@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -38,20 +38,28 @@ class WakeUpsLost(Exception):
 
 
 class Bellringer:
-    """Sends to the queue of the doorbell. The queue is looked up when it is first needed."""
+    """Sends to the queue of the function that works on an entity: ``queue_of`` names it by the partition. A queue is
+    looked up when it is first needed.
+    """
 
-    def __init__(self, connection: Connection, name: str) -> None:
+    def __init__(self, connection: Connection, queue_of: Callable[[str], str]) -> None:
         self._connection = connection
-        self._name = name
-        self._url: str | None = None
+        self._queue_of = queue_of
+        self._urls: dict[str, str] = {}
         self._looking_up = asyncio.Lock()
 
     async def send(self, wake_ups: Iterable[WakeUp], now: int) -> list[WakeUpsLost]:
         """Send them, each to arrive when it is due and not before, ten to a request, concurrently; returns what was
         lost.
         """
-        every = list(wake_ups)
-        sendings = [self._send(every[n : n + BATCH], now) for n in range(0, len(every), BATCH)]
+        by_queue: dict[str, list[WakeUp]] = {}
+        for wake_up in wake_ups:
+            by_queue.setdefault(self._queue_of(wake_up.partition), []).append(wake_up)
+        sendings = [
+            self._send(queue, every[n : n + BATCH], now)
+            for queue, every in by_queue.items()
+            for n in range(0, len(every), BATCH)
+        ]
         came = await asyncio.gather(*sendings, return_exceptions=True)
         lost = [each for each in came if isinstance(each, WakeUpsLost)]
         for each in came:
@@ -59,7 +67,7 @@ class Bellringer:
                 raise each
         return lost
 
-    async def _send(self, wake_ups: Sequence[WakeUp], now: int) -> None:
+    async def _send(self, queue: str, wake_ups: Sequence[WakeUp], now: int) -> None:
         """Send at most ten. Raises ``WakeUpsLost``."""
         entries = [
             {"Id": str(n), "MessageBody": body(wake_up), "DelaySeconds": _delay_seconds(wake_up, now)}
@@ -70,7 +78,7 @@ class Bellringer:
             await pause_before(attempt)
             try:
                 answer = await self._connection.send(
-                    "SendMessageBatch", {"QueueUrl": await self._queue_url(), "Entries": entries}
+                    "SendMessageBatch", {"QueueUrl": await self._queue_url(queue), "Entries": entries}
                 )
             except Exception as error:
                 reason = refused_for(error)
@@ -84,12 +92,12 @@ class Bellringer:
             entries = [each for each in entries if each["Id"] in failed]
         raise WakeUpsLost(_named(entries, wake_ups), reason, hopeless=False)
 
-    async def _queue_url(self) -> str:
+    async def _queue_url(self, queue: str) -> str:
         async with self._looking_up:
-            if self._url is None:
-                answer = await self._connection.send("GetQueueUrl", {"QueueName": self._name})
-                self._url = str(answer["QueueUrl"])
-            return self._url
+            if queue not in self._urls:
+                answer = await self._connection.send("GetQueueUrl", {"QueueName": queue})
+                self._urls[queue] = str(answer["QueueUrl"])
+            return self._urls[queue]
 
     def close(self) -> None:
         """Send nothing more."""

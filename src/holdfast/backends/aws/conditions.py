@@ -39,8 +39,10 @@ class Words:
         self.values: dict[str, dict[str, Any]] = {}
 
     def name(self, attribute: str) -> str:
-        """The name of an attribute in an expression."""
+        """The name of an attribute in an expression. That of a message is a sort key, and gets a number instead."""
         alias = f"#{attribute}"
+        if not attribute.isalpha():
+            alias = next((each for each, named in self.names.items() if named == attribute), f"#{len(self.names)}")
         self.names[alias] = attribute
         return alias
 
@@ -71,10 +73,12 @@ def condition_expression(condition: Condition, words: Words) -> str:
     return _term(condition, words).text
 
 
-def guarded(condition: Condition, nonce: bytes, words: Words) -> str:
-    """``condition``, and that the last write here had another nonce: a write must not be applied twice."""
+def guarded(condition: Condition, nonce: bytes, words: Words, *others: Term) -> str:
+    """``condition``, the ``others``, and that the last write here had another nonce: a write must not be applied
+    twice.
+    """
     another = Term(f"{words.name('n')} <> {words.value({'B': nonce})}")
-    return _all((_term(condition, words), _any((_missing("n", words), another)))).text
+    return _all((_term(condition, words), _any((_missing("n", words), another)), *others)).text
 
 
 def _term(condition: Condition, words: Words) -> Term:

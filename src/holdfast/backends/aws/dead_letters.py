@@ -31,29 +31,30 @@ MOST_SEARCHED: Final = 1_000
 MOST_ATTRIBUTES: Final = 10
 """A message has no more ("Amazon SQS message metadata", developer guide)."""
 
-QUEUES: Final = (names.ORDERED, names.DOORBELL)
-
 Received = dict[str, Any]
 
 
 class SqsDeadLetters:
-    """See ``DeadLetters``. An id is the queue's, a colon, and the id of the message."""
+    """See ``DeadLetters``. An id is the queue's, a colon, and the id of the message. ``doorbells`` are those of all
+    functions of the home.
+    """
 
-    def __init__(self, connection: Connection, prefix: str) -> None:
+    def __init__(self, connection: Connection, prefix: str, doorbells: Sequence[str] = (names.DOORBELL,)) -> None:
         self._connection = connection
         self._prefix = prefix
+        self._queues = (names.ORDERED, *doorbells)
         self._urls: dict[str, str] = {}
 
     def names(self, id: str, /) -> bool:
         """See ``DeadLetters.names``."""
         which, colon, _ = id.partition(":")
-        return bool(colon) and which in QUEUES
+        return bool(colon) and which in self._queues
 
     async def look(self, limit: int, /) -> Looked:
         """See ``DeadLetters.look``."""
         letters: list[DeadLetter] = []
         notes: list[str] = []
-        for which in QUEUES:
+        for which in self._queues:
             name = names.queue(self._prefix, which, dead=True)
             try:
                 if not (count := await self._count(name)):

@@ -10,12 +10,14 @@ Names of attributes are billed bytes, so they are short; zero, empty values and 
 | ``o``, ``lu`` | owner, lease_until (milliseconds) |
 | ``d`` | due_at (milliseconds); with ``q``, of heads only, the key of the index ``due`` |
 | ``xm`` | expires_at (milliseconds) |
-| ``x`` | the same in whole seconds, rounded up, for DynamoDB's TTL; not of heads |
+| ``x`` | when DynamoDB's TTL may delete it, in whole seconds: then, and of heads an hour later |
 | ``b``, ``z`` | body; ``z`` if it is compressed (zlib) |
 | ``n`` | the nonce of the last write, by which a write that is sent again is recognised |
+| ``i#…``, ``o#…`` | of heads only: the body of a small message, under its sort key (``enclosing``) |
+| ``lc``, ``si``, ``so`` | of heads only: the bytes of these, and how often messages became items instead |
 
-A head has no ``x``: TTL would delete it and leave its journal behind, and an execution started again under the same id
-would take that for its own.
+TTL deletes an expired head and leaves the journal of its execution. One that is started again under the same id has
+other keys (``workflows.runs``), and the clean-up finds what was left (``leftovers``).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Any, Final
 
 from holdfast.errors import InvalidInput, PayloadTooLarge, StoreUnusable
 from holdfast.items import HEAD, Item
+from holdfast.ports import LATE_MS
 
 Attributes = dict[str, dict[str, Any]]
 """An item in DynamoDB's interface: the value of each attribute under the name of its type."""
@@ -102,11 +105,10 @@ def encode(item: Item, nonce: bytes, parts: int = DEFAULT_PARTS) -> Attributes:
     numbers = {"r": item.revision or None, "e": item.epoch or None}
     numbers |= {"lu": item.lease_until, "d": item.due_at, "xm": item.expires_at}
     wire |= {name: number(value) for name, value in numbers.items() if value is not None}
-    if item.sort == HEAD:
-        if item.due_at is not None:
-            wire["q"] = text(part_of(item.partition, parts))
-    elif item.expires_at is not None:
-        wire["x"] = number(ttl_seconds(item.expires_at))
+    if item.sort == HEAD and item.due_at is not None:
+        wire["q"] = text(part_of(item.partition, parts))
+    if item.expires_at is not None:
+        wire["x"] = number(ttl_seconds(item.expires_at, item.sort))
     if item.body:
         name, value = body_attribute(item.body)
         wire[name] = {"B": value}
@@ -130,9 +132,9 @@ def decode(wire: Attributes) -> Item:
     )
 
 
-def ttl_seconds(expires_at: int) -> int:
-    """When TTL may delete an item that expires then: never earlier."""
-    return -(-expires_at // 1000)
+def ttl_seconds(expires_at: int, sort: str) -> int:
+    """When TTL may delete an item that expires then: never earlier, and a head later (``LATE_MS``)."""
+    return -(-(expires_at + (LATE_MS if sort == HEAD else 0)) // 1000)
 
 
 def size_bytes(wire: Attributes) -> int:

@@ -8,6 +8,8 @@ from msgspec import Struct
 
 READ_OPERATIONS: Final = frozenset({"BatchGetItem", "GetItem", "Query", "Scan", "TransactGetItems"})
 
+SINGLE_WRITES: Final = frozenset({"PutItem", "UpdateItem"})
+
 WRITE_UNIT_BYTES: Final = 1024
 
 
@@ -24,6 +26,9 @@ class Meter:
 
     def __init__(self) -> None:
         self.usage: dict[str, Usage] = {}
+        self.largest_item_bytes = 0
+        """The size of the largest item written alone, as its bill tells it: rounded up to a kilobyte, and two more
+        for its entry in an index. An update is billed by the whole item, of which its sender may know only a part."""
 
     def sent(self, operation: str) -> None:
         """A request is sent."""
@@ -33,7 +38,10 @@ class Meter:
         """DynamoDB's answer says how many units the request used, indexes included."""
         told: Any = answer.get("ConsumedCapacity") or {}
         tables: list[dict[str, Any]] = [told] if "CapacityUnits" in told else list(told)
-        self._add(operation, sum(each["CapacityUnits"] for each in tables))
+        units = sum(each["CapacityUnits"] for each in tables)
+        self._add(operation, units)
+        if operation in SINGLE_WRITES:
+            self.largest_item_bytes = max(self.largest_item_bytes, int(units * WRITE_UNIT_BYTES))
 
     def refused(self, operation: str, item_bytes: int) -> None:
         """A refused write is billed by the size of the existing item, and its answer does not say so.

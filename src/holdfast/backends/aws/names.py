@@ -18,8 +18,14 @@ ORDERED: Final = "ordered"
 LIVE: Final = "live"
 """The alias of the function's version that gets wake-ups and sweeps."""
 
+SWEEP: Final = "sweep"
+"""Another alias of that version, by which sweeps are invoked: a failed one is not repeated, unlike other events."""
+
 SWEEP_INPUT: Final = {"holdfast": "sweep"}
 """The event with which the function is invoked once a minute."""
+
+CLEAN_UP_INPUT: Final = {"holdfast": "clean-up"}
+"""The event with which the function is invoked once an hour."""
 
 
 def base(prefix: str) -> str:
@@ -38,6 +44,24 @@ def queue(prefix: str, which: str, *, dead: bool = False) -> str:
     ('shop-holdfast-doorbell', 'shop-holdfast-ordered-dead.fifo')
     """
     return f"{base(prefix)}-{which}{'-dead' if dead else ''}{'.fifo' if which == ORDERED else ''}"
+
+
+def function(prefix: str, name: str) -> str:
+    """One of several functions: ``main`` has the name that everything has which exists once.
+
+    >>> function("shop", "pdf")
+    'shop-holdfast-pdf'
+    """
+    return base(prefix) if name == "main" else f"{base(prefix)}-{name}"
+
+
+def doorbell(function: str) -> str:
+    """The queue of hints for one of several functions: ``DOORBELL`` for the function ``main``.
+
+    >>> doorbell("pdf")
+    'doorbell-pdf'
+    """
+    return DOORBELL if function == "main" else f"{DOORBELL}-{function}"
 
 
 def metrics(prefix: str) -> str:

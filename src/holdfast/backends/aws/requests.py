@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from holdfast.backends.aws.conditions import Words, guarded
+from holdfast.backends.aws.conditions import Term, Words, guarded
+from holdfast.backends.aws.enclosing import MOST_BYTES, Action, beside
 from holdfast.backends.aws.layout import (
     DEFAULT_PARTS,
     Attributes,
@@ -50,24 +51,24 @@ class Writing(Struct, frozen=True):
     token: str
     parts: int = DEFAULT_PARTS
 
-    def one(self, write: Write) -> Request:
-        """The request for a single write. A refusal carries the existing item."""
-        operation, parameters, size = self._prepared(write)
-        if isinstance(write, Update) and write.load:
+    def one(self, action: Action) -> Request:
+        """The request for what is asked of a single item. A refusal carries the existing item."""
+        operation, parameters, size = self._prepared(action)
+        if isinstance(action.write, Update) and action.write.load:
             parameters["ReturnValues"] = "ALL_NEW"
         return Request(f"{operation}Item", parameters | {"ReturnConsumedCapacity": "TOTAL"}, (size,))
 
-    def several(self, writes: Sequence[Write]) -> Request:
-        """The request for several writes, all or nothing; it costs twice as much as single writes.
+    def several(self, actions: Sequence[Action]) -> Request:
+        """The request for several items, all or nothing; it costs twice as much as single ones.
 
         Raises ``InvalidInput`` and ``PayloadTooLarge`` over the limits of DynamoDB.
         """
-        if len(writes) > LARGEST_TRANSACTION_ITEMS:
+        if len(actions) > LARGEST_TRANSACTION_ITEMS:
             raise InvalidInput(
-                f"{len(writes)} writes at once: DynamoDB applies at most {LARGEST_TRANSACTION_ITEMS} together. Nothing "
+                f"{len(actions)} items at once: DynamoDB writes at most {LARGEST_TRANSACTION_ITEMS} together. Nothing "
                 "was written"
             )
-        prepared = [self._prepared(write) for write in writes]
+        prepared = [self._prepared(action) for action in actions]
         sizes = tuple(size for _, _, size in prepared)
         if sum(sizes) > LARGEST_TRANSACTION_BYTES:
             raise PayloadTooLarge(
@@ -81,26 +82,48 @@ class Writing(Struct, frozen=True):
         }
         return Request("TransactWriteItems", parameters, sizes)
 
-    def _prepared(self, write: Write) -> tuple[str, dict[str, Any], int]:
-        words = Words()
+    def _prepared(self, action: Action) -> tuple[str, dict[str, Any], int]:
+        words, write = Words(), action.write
         match write:
             case Put(item, when):
-                wire = encode(item, self.nonce, self.parts)
+                wire = encode(item, self.nonce, self.parts) | enclosed(action)
                 operation, size = "Put", size_bytes(wire)
                 parameters: dict[str, Any] = {"Item": wire}
             case Update():
                 # An update creates no missing item, whatever its condition says.
                 operation, when = "Update", AllOf((EXISTS, write.when))
                 change = _Change(write, words, self)
+                change.enclose(action)
                 size = change.size
                 parameters = {"Key": key(write.partition, write.sort), "UpdateExpression": change.expression}
             case Delete(partition, sort, when):
                 operation, size = "Delete", 0
                 parameters = {"Key": key(partition, sort)}
         parameters["TableName"] = self.table
-        parameters["ConditionExpression"] = guarded(when, self.nonce, words)
+        parameters["ConditionExpression"] = guarded(when, self.nonce, words, *_terms(action, words))
         parameters["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
         return operation, parameters | words.parameters(), size
+
+
+def enclosed(action: Action) -> Attributes:
+    """The attributes of the messages that a new head encloses."""
+    messages: Attributes = {item.sort: {"B": item.body} for _, item in action.adds}
+    return messages | {name: number(count) for name, count in action.counted.items()}
+
+
+def _terms(action: Action, words: Words) -> Sequence[Term]:
+    """The conditions of the messages that an action encloses and removes, beside those of its write."""
+    if not isinstance(action.write, Update):
+        return []  # a new head encloses nothing yet
+    coming = (*action.adds, *action.beside)
+    missing = [item.sort for _, item in coming]
+    missing += sorted({beside(item.sort) for _, item in action.adds})
+    terms = [Term(f"attribute_not_exists({words.name(each)})") for each in missing]
+    terms += [Term(f"attribute_exists({words.name(sort)})") for _, sort in action.removes]
+    if action.adds:
+        count, most = words.name("lc"), words.value(number(MOST_BYTES))
+        terms.append(Term(f"attribute_not_exists({count}) OR {count} <= {most}", is_compound=True))
+    return terms
 
 
 def enters_index(write: Write) -> bool:
@@ -119,6 +142,7 @@ class _Change:
 
     def __init__(self, update: Update, words: Words, writing: Writing) -> None:
         self._words = words
+        self._sort = update.sort
         self._sets: dict[str, str] = {}
         self._removed: list[str] = []
         self._part = part_of(update.partition, writing.parts) if update.sort == HEAD else None
@@ -132,8 +156,21 @@ class _Change:
         if update.body is not UNSET:
             self._body(update.body)
         self._added = {"r": update.add_revision, "e": update.add_epoch}
-        self.size = size_bytes(self._new)
-        check_size(self.size, update.partition, update.sort)
+        self._place = (update.partition, update.sort)
+
+    @property
+    def size(self) -> int:
+        """The bytes that it writes, at least."""
+        size = size_bytes(self._new)
+        check_size(size, *self._place)
+        return size
+
+    def enclose(self, action: Action) -> None:
+        """Enclose the messages of an action in this head, and take out those that it removes."""
+        for _, item in action.adds:
+            self._set(item.sort, {"B": item.body})
+        self._removed += [sort for _, sort in action.removes]
+        self._added |= action.counted
 
     @property
     def expression(self) -> str:
@@ -162,8 +199,8 @@ class _Change:
 
     def _expiry(self, expires_at: int | UnsetType | None) -> None:
         self._plain("xm", expires_at, number)
-        if self._part is None and expires_at is not UNSET:
-            self._plain("x", None if expires_at is None else ttl_seconds(expires_at), number)
+        if expires_at is not UNSET:
+            self._plain("x", None if expires_at is None else ttl_seconds(expires_at, self._sort), number)
 
     def _body(self, body: bytes) -> None:
         name, value = body_attribute(body)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.backends.aws import names
 from holdfast.backends.aws.connection import Connection
 from holdfast.backends.aws.tries import MISSING_QUEUE, code_of, refused_for
-from holdfast.ports import Reached
+from holdfast.watched import Reached
 
 COUNTS: Final = (
     "ApproximateNumberOfMessages",
@@ -24,10 +24,8 @@ COUNTS: Final = (
     "ApproximateNumberOfMessagesDelayed",
 )
 
-LOST_QUEUES: Final = {
-    names.DOORBELL: "no wake-up arrives: functions and workers find their work by sweeps, up to a minute late",
-    names.ORDERED: "no ordered message arrives",
-}
+LOST_DOORBELL: Final = "no wake-up arrives: functions and workers find their work by sweeps, up to a minute late"
+LOST_ORDERED: Final = "no ordered message arrives"
 LOST_BUS: Final = "events for other systems wait in the outbox"
 LOST_BUCKET: Final = "large values can neither be stored nor read"
 
@@ -42,10 +40,11 @@ class AwsServices(Struct, frozen=True):
     connect: Connect
     bucket: str | None
     bus: str | None
+    doorbells: tuple[str, ...] = (names.DOORBELL,)
 
     async def check(self) -> list[Reached]:
         """See ``Services.check``."""
-        asked = [self._queue(names.DOORBELL), self._queue(names.ORDERED)]
+        asked = [self._queue(each) for each in (*self.doorbells, names.ORDERED)]
         if self.bus is not None:
             asked.append(_ask("eventbridge", self.connect, "events", "DescribeEventBus", {"Name": self.bus}, LOST_BUS))
         if self.bucket is not None:
@@ -61,7 +60,7 @@ class AwsServices(Struct, frozen=True):
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
                 if which == names.ORDERED and code_of(error) in MISSING_QUEUE:
                     return Reached(which, "there is no such queue, so none feeds actors from outside")
-                return Reached(which, LOST_QUEUES[which], refused_for(error))
+                return Reached(which, LOST_ORDERED if which == names.ORDERED else LOST_DOORBELL, refused_for(error))
         if dead:
             return Reached(
                 which, "find the cause (holdfast dlq ls), then holdfast dlq redrive", f"{dead:,} dead letters of {name}"

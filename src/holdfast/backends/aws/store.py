@@ -17,16 +17,33 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from holdfast.backends.aws.due import DueIndex
+from holdfast.backends.aws.enclosing import (
+    NOT_IN_CALL,
+    PREFIXES,
+    Action,
+    Full,
+    Gone,
+    Known,
+    actions_of,
+    beside,
+    is_message,
+    may_be_messages,
+    merged,
+    refusal,
+    unknown,
+    was_applied,
+)
 from holdfast.backends.aws.failures import Cancelled, ConditionFailed
 from holdfast.backends.aws.inventory import cursor_of, list_partitions, place_after
 from holdfast.backends.aws.lanes import Lanes
 from holdfast.backends.aws.layout import Attributes, decode, encode, key, text
 from holdfast.backends.aws.meter import Meter
-from holdfast.backends.aws.requests import Writing, enters_index
+from holdfast.backends.aws.requests import Request, Writing, enters_index
 from holdfast.backends.aws.settings import KnownSettings, Settings
 from holdfast.backends.aws.transport import RequestRefused, Transport
 from holdfast.errors import InvalidInput, Refused, StoreUnavailable, StoreUnusable
@@ -41,6 +58,11 @@ SCAN_REQUESTS: Final = 50
 """The most megabytes of the table that one page of ``scan`` reads; the page may then be shorter than requested."""
 
 NONCE_BYTES: Final = 8
+
+MOST_TRIES: Final = 20
+
+Loaded = dict[int, Item]
+"""The items that a call loads, by the places of their writes."""
 
 DEFAULTS: Final = Settings()
 
@@ -73,6 +95,7 @@ class DynamoStore:
         self._on_close = on_close
         self._transport = transport
         self._lanes = Lanes()
+        self._known = Known()
         self._due = DueIndex(transport, table, self._read_parts)
         self._closed = False
 
@@ -92,41 +115,77 @@ class DynamoStore:
     async def _write(self, writes: Sequence[Write]) -> Sequence[Item | None]:
         if len({place(write) for write in writes}) < len(writes):
             raise InvalidInput("the writes of one call must touch different items")
-        token = new_id()
         if not writes:
             return ()
         settings = await self._settings_now() if any(map(enters_index, writes)) else DEFAULTS
-        writing = Writing(self.table, bytes.fromhex(token)[:NONCE_BYTES], token, settings.parts)
-        return [await self._one(writes[0], writing)] if len(writes) == 1 else await self._several(writes, writing)
+        full: set[str] = set()
+        looked: set[str] = set()
+        for _ in range(MOST_TRIES):
+            for partition in unknown(writes, self._known):
+                looked.add(partition)
+                await self._look(partition, writes)
+            actions = actions_of(writes, self._known, full)
+            token = new_id()
+            writing = Writing(self.table, bytes.fromhex(token)[:NONCE_BYTES], token, settings.parts)
+            match await (self._one(actions[0], writing) if len(actions) == 1 else self._several(actions, writing)):
+                case Full(partition):
+                    full.add(partition)
+                case Gone(partition, sorts):
+                    self._known.forget(partition, sorts)
+                case Refused(index=index) as refused:
+                    partition, sort = place(writes[index])
+                    if not is_message(sort) or refused.item is not None or partition in looked:
+                        raise refused
+                    self._known.forget(partition, (sort,))  # it may have come back, in the other form
+                case loaded:
+                    self._known.note(actions)
+                    return [loaded.get(index) for index in range(len(writes))]
+        raise StoreUnavailable(
+            f"messages of {place(writes[0])[0]!r} kept changing while they were written: send it again"
+        )
 
-    async def _one(self, write: Write, writing: Writing) -> Item | None:
-        loads = isinstance(write, Update) and write.load
+    async def _one(self, action: Action, writing: Writing) -> Loaded | Refused | Full | Gone:
+        loads = isinstance(action.write, Update) and action.write.load
         try:
-            answer = await self._transport.write(writing.one(write))
+            answer = await self._transport.write(writing.one(action))
         except RequestRefused as refused:
             assert isinstance(refused.failure, ConditionFailed)
             there = refused.failure.there
-            if not _is_mine(there, writing.nonce):
-                raise self._told(0, there, doubtful=refused.doubtful) from None
-            return decode(there) if loads and there is not None else None
-        return decode(answer["Attributes"]) if loads else None
+            if _is_mine(there, writing.nonce) or (refused.doubtful and was_applied(action, there)):
+                return {action.index: decode(there)} if loads and there is not None else {}
+            if refused.doubtful:
+                raise self._doubt() from None
+            return refusal(action, there) or self._unexplained(action)
+        return {action.index: decode(answer["Attributes"])} if loads else {}
 
-    async def _several(self, writes: Sequence[Write], writing: Writing) -> Sequence[Item | None]:
+    async def _several(self, actions: Sequence[Action], writing: Writing) -> Loaded | Refused | Full | Gone:
         try:
             # Sent again, it is recognised by its token for ten minutes: its answer is the answer to the first.
-            await self._transport.write(writing.several(writes))
+            await self._transport.write(writing.several(actions))
         except RequestRefused as refused:
             assert isinstance(refused.failure, Cancelled)
-            reasons = [(index, each) for index, each in enumerate(refused.failure.reasons)]
-            failed = [(index, each.there) for index, each in reasons if each.code == "ConditionalCheckFailed"]
+            reasons = zip(actions, refused.failure.reasons, strict=True)
+            failed = [(action, each.there) for action, each in reasons if each.code == "ConditionalCheckFailed"]
             if not any(_is_mine(there, writing.nonce) for _, there in failed):
-                raise self._told(*failed[0], doubtful=False) from None
-        return [await self._load(write, writing) for write in writes]
+                found = [refusal(action, there) or self._unexplained(action) for action, there in failed]
+                return min(found, key=lambda each: each.index if isinstance(each, Refused) else NOT_IN_CALL)
+        return {
+            action.index: await self._load(action.write, writing)
+            for action in actions
+            if isinstance(action.write, Update) and action.write.load
+        }
 
-    async def _load(self, write: Write, writing: Writing) -> Item | None:
+    async def _look(self, partition: str, writes: Sequence[Write]) -> None:
+        """See which messages are enclosed in a head: the other ones of the call are items of their own."""
+        head = await self._get(partition, HEAD)
+        within = {item.sort for item in (self._known.head(head) if head is not None else ())}
+        for write in writes:
+            there, sort = place(write)
+            if there == partition and is_message(sort) and sort not in within:
+                self._known.separate(partition, sort)
+
+    async def _load(self, write: Update, writing: Writing) -> Item:
         """The item after an update in a transaction: DynamoDB does not return it, so it is read."""
-        if not (isinstance(write, Update) and write.load):
-            return None
         there = await self._get(write.partition, write.sort)
         if there is None or not _is_mine(there, writing.nonce):
             raise StoreUnavailable(
@@ -135,19 +194,27 @@ class DynamoStore:
             )
         return decode(there)
 
-    def _told(self, index: int, there: Attributes | None, *, doubtful: bool) -> Refused | StoreUnavailable:
-        if doubtful:
-            return StoreUnavailable(
-                f"the answer of the table {self.table} to a write was lost, and the item has changed since: the write "
-                "may or may not have been applied. Send it again and read the item"
-            )
-        return Refused(index, None if there is None else decode(there))
+    def _doubt(self) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"the answer of the table {self.table} to a write was lost, and the item has changed since: the write "
+            "may or may not have been applied. Send it again and read the item"
+        )
+
+    def _unexplained(self, action: Action) -> Refused:
+        raise StoreUnavailable(
+            f"the table {self.table} refused a write of {place(action.write)}, and the item does not show why: send it "
+            "again and read the item"
+        )
 
     async def get(self, partition: str, sort: str = HEAD) -> Item | None:
         """See ``Store.get``."""
         self._check_open()
         there = await self._get(partition, sort)
-        return None if there is None else decode(there)
+        if there is not None:
+            return decode(there)
+        if not is_message(sort) or (head := await self._get(partition, HEAD)) is None:
+            return None
+        return next((item for item in self._known.head(head) if item.sort == sort), None)
 
     async def _get(self, partition: str, sort: str) -> Attributes | None:
         parameters = {"TableName": self.table, "Key": key(partition, sort), "ConsistentRead": True}
@@ -156,8 +223,13 @@ class DynamoStore:
         return there
 
     async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
-        """See ``Store.query``. A page ends at 1 MB, and the last one may be empty."""
+        """See ``Store.query``. A page ends at 1 MB, and the last one may be empty.
+
+        The head is read first, if messages are asked for: some may be enclosed in it.
+        """
         self._check_open()
+        from_head = not prefix and after is None
+        head = await self._get(partition, HEAD) if may_be_messages(prefix) and not from_head else None
         begins = " AND begins_with(#s, :prefix)" if prefix else ""
         parameters: dict[str, Any] = {
             "TableName": self.table,
@@ -172,10 +244,36 @@ class DynamoStore:
             parameters["ExclusiveStartKey"] = key(partition, after)
         answer = await self._transport.call("Query", parameters)
         last = answer.get("LastEvaluatedKey")
-        return Page(tuple(decode(wire) for wire in answer["Items"]), None if last is None else last["s"]["S"])
+        found = Page(tuple(decode(wire) for wire in answer["Items"]), None if last is None else last["s"]["S"])
+        for item in found.items:
+            self._known.separate(partition, item.sort)
+        if from_head:
+            head = next((wire for wire in answer["Items"] if wire["s"]["S"] == HEAD), None)
+        if head is None:
+            return found
+        if not found.items and after is None and found.cursor is None:
+            await self._enclose_again(head, prefix)
+        return merged(found, self._known.head(head), prefix, after, limit)
+
+    async def _enclose_again(self, head: Attributes, prefix: str) -> None:
+        """No message of this prefix is an item, so the next ones may be enclosed; unless one has come meanwhile."""
+        if prefix not in PREFIXES or (seen := head.get(beside(prefix))) is None:
+            return
+        partition, counts = head["p"]["S"], {"#c": beside(prefix)}
+        parameters: dict[str, Any] = {
+            "TableName": self.table,
+            "Key": key(partition, HEAD),
+            "UpdateExpression": "REMOVE #c",
+            "ConditionExpression": "#c = :seen",
+            "ExpressionAttributeNames": counts,
+            "ExpressionAttributeValues": {":seen": seen},
+            "ReturnConsumedCapacity": "TOTAL",
+        }
+        with contextlib.suppress(RequestRefused):
+            await self._transport.write(Request("UpdateItem", parameters, (0,)))
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
-        """See ``Store.due``. Without bodies of heads that have changed; leased heads have a ``due_at`` too."""
+        """See ``Store.due``. Without bodies; leased heads have a ``due_at`` too."""
         self._check_open()
         return await self._due.page(before, after, _page_items(limit))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from holdfast.cli.checks.executions import check_executions, count_executions
+from holdfast.cli.checks.executions import check_due, check_executions, count_executions
 from holdfast.cli.checks.file import check_file
 from holdfast.cli.checks.finding import FAIL, OK, WARN, Finding
-from holdfast.cli.checks.messages import check_messages
+from holdfast.cli.checks.messages import check_messages, check_parked
 from holdfast.cli.checks.processes import check_processes, check_stopped_beside
 from holdfast.cli.checks.services import check_services
 
@@ -16,8 +16,19 @@ if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
 
 
-async def check_work(runtime: Runtime, known: Collection[str] | None) -> list[Finding]:
-    """Whether a home makes progress. ``known`` are the workflows that have code here, if code was loaded."""
+NOT_READ: Final = (
+    "what ended, waits or is held was not counted, nor halted actors, outboxes, schedules and processes: that takes "
+    "reading the whole table, which is billed. holdfast doctor --scan does it"
+)
+
+
+async def check_work(runtime: Runtime, known: Collection[str] | None, *, scan: bool = False) -> list[Finding]:
+    """Whether a home makes progress. ``known`` are the workflows that have code here, if code was loaded. Where there
+    is no census, only what is due is read, unless the caller wants to ``scan``.
+    """
+    if runtime.home.census is None and not scan:
+        about_the_due = await check_due(runtime.home, runtime.clock.now_ms(), known)
+        return [*about_the_due, await check_parked(runtime.home.store), Finding(OK, "counts", NOT_READ)]
     counted = await count_executions(runtime.home, runtime.clock.now_ms())
     return [
         *await check_executions(runtime.home, counted, known),

@@ -15,6 +15,7 @@ from holdfast.commands.overview import BAD_ENDS, LATELY_MS, OVERDUE_MS
 from holdfast.errors import StoreUnusable
 from holdfast.failure import in_one_line
 from holdfast.kernel.backlog_count import PARKED_DUE_AT, due_at
+from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
 from holdfast.paging import Items, heads
 from holdfast.ports import Home, Store
 from holdfast.workflows.record import (
@@ -87,10 +88,15 @@ def _error(record: ExecutionRecord) -> str | None:
     return None if record.error is None else in_one_line(record.error)
 
 
+def none_yet(home: Home, now: int) -> Executions:
+    """No execution was counted yet."""
+    counts = Counter[str](), Counter[str](), Counter[str]()
+    return Executions(now, *counts, Group(), Group(), Group(), Group(), 0, Waiting(now), home.doorbell.alive)
+
+
 async def count_executions(home: Home, now: int) -> Executions:
     """The executions of a home. Where it counts them by an index, only those are read that are not over and well."""
-    counts = Counter[str](), Counter[str](), Counter[str]()
-    found = Executions(now, *counts, Group(), Group(), Group(), Group(), 0, Waiting(now), home.doorbell.alive)
+    found = none_yet(home, now)
     if home.census is None:
         async for head in heads(home.store, PARTITION_PREFIX):
             found.statuses[head.status] += 1
@@ -101,6 +107,24 @@ async def count_executions(home: Home, now: int) -> Executions:
         async for head in heads(home.store, PARTITION_PREFIX, status=status):
             found.note(head)
     return found
+
+
+async def check_due(home: Home, now: int, known: Collection[str] | None) -> list[Finding]:
+    """What the index of what is due shows: blocked executions are due again within a minute, and parked ones always.
+    It is all that is read, for a home where everything else would take reading the whole table.
+    """
+    found = none_yet(home, now)
+    async for head in Items(lambda after: home.store.due(now + BLOCKED_RECHECK_MS, after=after)):
+        if head.partition.startswith(PARTITION_PREFIX):
+            whole = head if head.body else await home.store.get(head.partition)
+            found.note(head if whole is None else whole)
+    about_code = [] if known is None else [_check_known(found, known)]
+    return [
+        _check_blocked(found.blocked),
+        _check_crashes(found.parked),
+        *about_code,
+        await _check_overdue(home.store, now),
+    ]
 
 
 async def check_executions(home: Home, counted: Executions, known: Collection[str] | None) -> list[Finding]:

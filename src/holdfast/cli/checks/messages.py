@@ -28,7 +28,7 @@ async def check_messages(runtime: Runtime) -> list[Finding]:
     store = runtime.home.store
     return [
         await _check_halted(store),
-        await _check_parked(store),
+        await check_parked(store),
         await _check_outbox(runtime),
         *await _check_bus(runtime),
         await _check_schedules(runtime),
@@ -45,7 +45,8 @@ async def _check_halted(store: Store) -> Finding:
     return Finding(WARN, "halted", told, halted.told())
 
 
-async def _check_parked(store: Store) -> Finding:
+async def check_parked(store: Store) -> Finding:
+    """Whether messages failed for the last time."""
     count = sum([1 async for _ in items(store, REGISTER)])
     if not count:
         return Finding(OK, "parked", "no message or event is parked")

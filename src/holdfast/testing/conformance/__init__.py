@@ -10,7 +10,7 @@ A store that has ``holdfast.ports.Purges`` uses ``PurgeConformance`` too, one th
 ``CensusConformance``.
 
 The suite is put together from one class per verb; each test is one clause of the contract in ``holdfast.ports``. The
-last class lets Hypothesis make up histories and compares the store with the memory store. Needs ``pytest`` and
+last two let Hypothesis make up histories and compare the store with the memory store. Needs ``pytest`` and
 ``hypothesis``.
 """
 
@@ -19,12 +19,13 @@ from __future__ import annotations
 from holdfast.testing.conformance.census import CensusConformance
 from holdfast.testing.conformance.conditions import Conditions
 from holdfast.testing.conformance.histories import Histories
+from holdfast.testing.conformance.messages import Messages
 from holdfast.testing.conformance.purging import PurgeConformance
 from holdfast.testing.conformance.reads import Finding, Reading
 from holdfast.testing.conformance.writes import AllOrNothing, Writing
 
 
-class StoreConformance(Writing, AllOrNothing, Conditions, Reading, Finding, Histories):
+class StoreConformance(Writing, AllOrNothing, Conditions, Reading, Finding, Histories, Messages):
     """Subclass it, name the subclass ``Test…``, and implement ``open_store``."""
 
 

@@ -158,7 +158,7 @@ class History(RuleBasedStateMachine):
         """Calls of one tick of the event loop, which may share a transaction."""
 
         async def ask(store: Store) -> list[Any]:
-            return [await _outcome(answer) for answer in [store.write(*call) for call in calls]]
+            return [await outcome(answer) for answer in [store.write(*call) for call in calls]]
 
         ours, theirs = self.both(ask)
         assert ours == theirs
@@ -219,7 +219,8 @@ class History(RuleBasedStateMachine):
         self.runner.close()
 
 
-async def _outcome(answer: Awaitable[Sequence[Item | None]]) -> Any:
+async def outcome(answer: Awaitable[Sequence[Item | None]]) -> Any:
+    """What a call of ``Store.write`` was answered, as a value."""
     try:
         return list(await answer)
     except Refused as refused:

@@ -83,7 +83,7 @@ async def storm(bench: Bench) -> Finding:
         head = await home.store.get(STORM_PARTITION)
         items = (await home.store.query(STORM_PARTITION, prefix="i#", limit=STORM_WRITES)).items
     counted = 0 if head is None else head.revision
-    wrong = []
+    wrong: list[str] = []
     if counted != len(items):
         wrong.append(f"the head counts {counted}, and there are {len(items)} items: a transaction was torn")
     if len(items) < len(times):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
 from holdfast.backends.aws.names import DOORBELL, ORDERED, queue
@@ -56,7 +56,7 @@ async def encryption(bench: Bench) -> Finding:
     return differences(ENCRYPTION, wrong, told=f"the table by {key}; the bucket and the queues too")
 
 
-async def _of_bucket(bench: Bench) -> Any:
+async def _of_bucket(bench: Bench) -> AsyncIterator[str]:
     try:
         answer = await bench.cloud.send("s3", "GetBucketEncryption", Bucket=bench.bucket)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
@@ -68,7 +68,7 @@ async def _of_bucket(bench: Bench) -> Any:
         yield f"the bucket is encrypted by {', '.join(found)}"
 
 
-async def _of_queues(bench: Bench) -> Any:
+async def _of_queues(bench: Bench) -> AsyncIterator[str]:
     for which in (DOORBELL, ORDERED):
         for dead in (False, True):
             name = queue(bench.record.prefix, which, dead=dead)

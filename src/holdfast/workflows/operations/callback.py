@@ -129,7 +129,7 @@ def callback(
     op = activation.loop.current_path(name)
     scope: BodyScope = activation.context
     try:
-        token = make_token(scope.partition, scope.info.run, op, scope.secret)
+        token = make_token(scope.partition, scope.run, op, scope.secret)
     except MissingKey as missing:  # with another token the body would not go as it went
         raise activation.break_off(str(missing)) from missing
     return Callback(activation, op, token, type, Patience(_optional(timeout), _optional(heartbeat)))

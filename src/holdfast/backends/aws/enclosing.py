@@ -1,0 +1,262 @@
+"""Small messages are enclosed in the head that they are for, as attributes of its item.
+
+A message and the wake-up of its receiver are then one single write: half the units of a transaction, and two senders
+never cancel each other ("TransactWriteItems" rejects overlapping transactions on one item). The attribute has the sort
+key of the message as its name; ``lc`` counts the bytes of all that are enclosed.
+
+When they are many, a message becomes an item of its own, in a transaction with the head, where ``si`` or ``so`` counts
+such writes, by the prefix of the message. While that is there, nothing more of the prefix is enclosed: a message that
+comes again finds its place taken in either form. A reader looks at the head first and at the items after it, so it
+misses none that was sent before one that it sees in the head. If it finds no such items, it takes away the count that
+it has seen; a write that has come since has changed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from operator import attrgetter, itemgetter
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.backends.aws.layout import Attributes, decode, number
+from holdfast.bounded import Bounded
+from holdfast.errors import Refused
+from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, Update, Write, holds, place
+from holdfast.ports import Page
+
+PREFIXES: Final = ("i#", "o#")
+"""The sort keys of messages: those that have come for an entity, and those that it sends."""
+
+LARGEST_MESSAGE_BYTES: Final = 2 * 1024
+"""A larger message is an item of its own: every write of a head is billed for all of it."""
+
+MOST_BYTES: Final = 8 * 1024
+"""Above this many enclosed bytes, further messages are items of their own."""
+
+MOST_REMEMBERED: Final = 50_000
+
+SEPARATE: Final = 0
+
+
+class Action(Struct, frozen=True):
+    """What is asked of one item: its write, the messages that it encloses, and the enclosed ones that it removes.
+
+    ``index`` is the place of the write in the call, and each message has its own; ``NOT_IN_CALL`` if only messages of
+    this head are in it. ``beside`` are the messages for it that become items. ``freed`` are the bytes of those removed.
+    """
+
+    write: Write
+    index: int
+    adds: tuple[tuple[int, Item], ...] = ()
+    beside: tuple[tuple[int, Item], ...] = ()
+    removes: tuple[tuple[int, str], ...] = ()
+    freed: int = 0
+
+    @property
+    def added(self) -> int:
+        """The bytes that are enclosed."""
+        return sum(entry_bytes(item.sort, item.body) for _, item in self.adds)
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """What is added to the counts of the head."""
+        counts = {"lc": self.added - self.freed} | {beside(item.sort): 1 for _, item in self.beside}
+        return {name: count for name, count in counts.items() if count}
+
+
+NOT_IN_CALL: Final = -1
+
+
+def is_message(sort: str) -> bool:
+    """Whether an item is a message, and so perhaps enclosed in its head."""
+    return sort.startswith(PREFIXES)
+
+
+def beside(sort: str) -> str:
+    """The attribute of a head that counts the writes of messages that became items, with the prefix of this one."""
+    return f"s{sort[0]}"
+
+
+def may_be_messages(prefix: str) -> bool:
+    """Whether messages may be among the items whose sort keys begin with ``prefix``."""
+    return any(prefix.startswith(each) or each.startswith(prefix) for each in PREFIXES)
+
+
+def entry_bytes(sort: str, body: bytes) -> int:
+    """The bytes that a message adds to the item of its head."""
+    return len(sort.encode()) + len(body)
+
+
+def enclosed_in(head: Attributes) -> list[Item]:
+    """The messages that are enclosed in a head, in their order."""
+    partition = head["p"]["S"]
+    return [Item(partition, name, body=bytes(head[name]["B"])) for name in sorted(head) if is_message(name)]
+
+
+class Known:
+    """Which messages are enclosed, as far as this process has seen: the bytes of each, or ``SEPARATE``.
+
+    A message never moves between the head and an item of its own, so this is never wrong for one that is still there.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = Bounded[tuple[str, str], int](MOST_REMEMBERED)
+
+    def head(self, head: Attributes) -> list[Item]:
+        """A head was read. Answers what is enclosed in it."""
+        found = enclosed_in(head)
+        for item in found:
+            self.enclosed(item)
+        return found
+
+    def enclosed(self, item: Item) -> None:
+        """A message is enclosed."""
+        self._bytes[item.partition, item.sort] = entry_bytes(item.sort, item.body)
+
+    def separate(self, partition: str, sort: str) -> None:
+        """A message is an item of its own, or is not there."""
+        if is_message(sort):
+            self._bytes[partition, sort] = SEPARATE
+
+    def forget(self, partition: str, sorts: Sequence[str]) -> None:
+        """It is not known any more where these are."""
+        for sort in sorts:
+            self._bytes.pop((partition, sort), None)
+
+    def note(self, actions: Sequence[Action]) -> None:
+        """These were done."""
+        for action in actions:
+            partition, sort = place(action.write)
+            for _, item in action.adds:
+                self.enclosed(item)
+            self.forget(partition, [gone for _, gone in action.removes])
+            if is_message(sort) and isinstance(action.write, Put):
+                self.separate(partition, sort)
+
+    def size(self, partition: str, sort: str) -> int | None:
+        """The bytes of an enclosed message; ``None`` if it is not known where it is."""
+        return self._bytes.get((partition, sort), None)
+
+
+def unknown(writes: Sequence[Write], known: Known) -> set[str]:
+    """The partitions of which a message is deleted that may be enclosed or not."""
+    deleted = (each for each in writes if isinstance(each, Delete) and is_message(each.sort))
+    return {each.partition for each in deleted if known.size(each.partition, each.sort) is None}
+
+
+def actions_of(writes: Sequence[Write], known: Known, full: Container[str]) -> list[Action]:
+    """The writes of a call as what is asked of each item. The heads of ``full`` enclose no more messages."""
+    heads = {place(write)[0]: index for index, write in enumerate(writes) if _may_enclose(write)}
+    adds: dict[str, list[tuple[int, Item]]] = {}
+    others_of: dict[str, list[tuple[int, Item]]] = {}
+    removes: dict[str, list[tuple[int, str]]] = {}
+    others: list[Action] = []
+    for index, write in enumerate(writes):
+        match write:
+            case Put(item) if item.partition in heads and item.partition not in full and _fits(write):
+                adds.setdefault(item.partition, []).append((index, item))
+            case Delete(partition, sort) if is_message(sort) and known.size(partition, sort):
+                removes.setdefault(partition, []).append((index, sort))
+            case Put(item) if item.partition in heads and is_message(item.sort):
+                others_of.setdefault(item.partition, []).append((index, item))
+                others.append(Action(write, index))
+            case _ if heads.get(place(write)[0]) != index:
+                others.append(Action(write, index))
+            case _:
+                pass
+    changed: list[Action] = []
+    for partition in {**heads, **removes}:
+        index = heads.get(partition, NOT_IN_CALL)
+        write = writes[index] if partition in heads else Update(partition=partition, when=EXISTS)
+        gone = tuple(removes.get(partition, ()))
+        freed = sum(known.size(partition, sort) or 0 for _, sort in gone)
+        coming = tuple(adds.get(partition, ())), tuple(others_of.get(partition, ()))
+        changed.append(Action(write, index, *coming, gone, freed))
+    return sorted((*others, *changed), key=lambda action: action.index)
+
+
+def _may_enclose(write: Write) -> bool:
+    """Whether this is the write of a head that messages in the same call can be enclosed in."""
+    match write:
+        case Put(item, when):
+            return item.sort == HEAD and when == ABSENT
+        case _:
+            return isinstance(write, Update) and write.sort == HEAD
+
+
+def _fits(put: Put) -> bool:
+    item = put.item
+    plain = item == Item(item.partition, item.sort, body=item.body)
+    return is_message(item.sort) and put.when == ABSENT and plain and len(item.body) <= LARGEST_MESSAGE_BYTES
+
+
+# ── A page ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def merged(found: Page, enclosed: Sequence[Item], prefix: str, after: str | None, limit: int) -> Page:
+    """A page of items with those among them that are enclosed in the head, in the order of their sort keys."""
+    fitting = [
+        item
+        for item in enclosed
+        if item.sort.startswith(prefix)
+        and (after is None or item.sort > after)
+        and (found.cursor is None or item.sort <= found.cursor)
+    ]
+    if not fitting:
+        return found
+    every = sorted((*found.items, *fitting), key=attrgetter("sort"))
+    if len(every) <= limit:
+        return Page(tuple(every), found.cursor)
+    return Page(tuple(every[:limit]), every[limit - 1].sort)
+
+
+# ── A refusal ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Full(Struct, frozen=True):
+    """Too much is enclosed in this head already: what does not fit becomes items."""
+
+    partition: str
+
+
+class Gone(Struct, frozen=True):
+    """Messages that were to be removed are not enclosed in this head any more."""
+
+    partition: str
+    sorts: tuple[str, ...]
+
+
+def refusal(action: Action, there: Attributes | None) -> Refused | Full | Gone | None:
+    """Why an action was refused, given the item as it was then; ``None`` if nothing of the call explains it.
+
+    The first condition of the call that does not hold counts, as with separate items.
+    """
+    if there is not None and {beside(item.sort) for _, item in action.adds} & there.keys():
+        return Full(place(action.write)[0])  # it may be an item
+    head = None if there is None else decode(there)
+    refused: list[tuple[int, Item | None]] = []
+    if action.index != NOT_IN_CALL and not _holds(action.write, head):
+        refused.append((action.index, head))
+    within = {} if there is None else {item.sort: item for item in enclosed_in(there)}
+    coming = (*action.adds, *action.beside)
+    refused += [(index, within[item.sort]) for index, item in coming if item.sort in within]
+    if refused:
+        return Refused(*min(refused, key=itemgetter(0)))
+    if gone := tuple(sort for _, sort in action.removes if sort not in within):
+        return Gone(place(action.write)[0], gone)
+    if action.adds and there is not None and int(there.get("lc", number(0))["N"]) > MOST_BYTES:
+        return Full(place(action.write)[0])
+    return None
+
+
+def _holds(write: Write, item: Item | None) -> bool:
+    return holds(write.when, item) and not (isinstance(write, Update) and item is None)
+
+
+def was_applied(action: Action, there: Attributes | None) -> bool:
+    """Whether the messages that an action has brought are enclosed: then an attempt without an answer was applied."""
+    if not action.adds or there is None:
+        return False
+    within = {item.sort: item for item in enclosed_in(there)}
+    return all(within.get(item.sort) == item for _, item in action.adds)
