@@ -69,12 +69,17 @@ def enforced(bench, monkeypatch, without: str = ""):
     fabric = fabric_of(bench.record.prefix, "code", "key")
     allowed = {role: [each for each in policy_of(fabric, role) if each["Sid"] != without] for role in rights.ROLES}
 
-    async def may(_bench, session, probe):
+    async def may(client, probe):
         asked = asked_by(probe.service, probe.operation, probe.parameters)
-        return is_allowed(asked[0], allowed[session[0]])
+        (key,) = (
+            role for role, client_ in clients.items() if client_ == client._request_signer._credentials.access_key
+        )
+        return is_allowed(asked[0], allowed[key])
+
+    clients = {role: f"key-of-{role}" for role in rights.ROLES}
 
     async def assumed(_bench, arn):
-        return (next(role for role in rights.ROLES if bench.outputs[f"Try{role}"] == arn), "", "")
+        return (clients[next(role for role in rights.ROLES if bench.outputs[f"Try{role}"] == arn)], "", "")
 
     monkeypatch.setattr(rights, "_may", may)
     monkeypatch.setattr(rights, "_assumed", assumed)

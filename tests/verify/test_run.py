@@ -112,18 +112,25 @@ async def test_a_run_that_is_stopped_in_the_middle_removes_what_it_has_made(url)
     assert left_behind() == []
 
 
-async def test_a_stack_that_cannot_be_made_is_told_with_the_reason_and_removed(url, monkeypatch):
+async def test_a_stack_that_is_refused_leaves_nothing(url, monkeypatch):
+    monkeypatch.setattr(standing, "stack_of", lambda *_: {"Resources": {"Broken": {"Type": "AWS::No::Such"}}})
+    with pytest.raises(Exception, match="Unrecognized resource types"):
+        await verify(url, quiet, checks=[])
+    assert (there(url), left_behind()) == ([], [])
+
+
+async def test_a_stack_that_fails_is_told_with_the_reason_and_removed(url, monkeypatch):
     stack_of = standing.stack_of
 
     def broken(*given: Any) -> Any:
         made = stack_of(*given)
-        made["Resources"]["Broken"] = {"Type": "AWS::No::Such", "Properties": {}}
+        made["Resources"]["Broken"] = {"Type": "AWS::CloudFront::Function", "Properties": {"Name": "x"}}
         return made
 
     monkeypatch.setattr(standing, "stack_of", broken)
-    with pytest.raises(StoreUnusable, match="could not be created"):
+    with pytest.raises(StoreUnusable, match="could not be created: Broken"):
         await verify(url, quiet, checks=[])
-    assert there(url) == []
+    assert (there(url), left_behind()) == ([], [])
 
 
 async def test_what_was_kept_is_removed_by_its_record(url):

@@ -98,7 +98,7 @@ async def _settled(cloud: Cloud, record: Record, seconds: float) -> dict[str, An
 
 async def _reason(cloud: Cloud, record: Record, stack: dict[str, Any] | None) -> str:
     answer = await cloud.send("cloudformation", "DescribeStackEvents", StackName=record.prefix)
-    for event in answer["StackEvents"]:
+    for event in reversed(answer["StackEvents"]):  # the first failure; what follows was cancelled because of it
         if event.get("ResourceStatus", "").endswith("_FAILED"):
             return f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', 'no reason was given')}"
     return "no reason was given" if stack is None else str(stack.get("StackStatusReason", stack["StackStatus"]))

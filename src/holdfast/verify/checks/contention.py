@@ -72,7 +72,7 @@ async def storm(bench: Bench) -> Finding:
         await stores[0].write(Put(Item(STORM_PARTITION), ABSENT))
 
         async def one(number: int) -> None:
-            put = Put(Item(STORM_PARTITION, f"i#{number:05}"), ABSENT)
+            put = Put(Item(STORM_PARTITION, f"j#{number:05}"), ABSENT)
             counted = Update(partition=STORM_PARTITION, add_revision=1)
             await stores[number % len(stores)].write(put, counted)
 
@@ -81,7 +81,7 @@ async def storm(bench: Bench) -> Finding:
         transport.close()
     async with bench.home("verify-storm") as home:
         head = await home.store.get(STORM_PARTITION)
-        items = (await home.store.query(STORM_PARTITION, prefix="i#", limit=STORM_WRITES)).items
+        items = (await home.store.query(STORM_PARTITION, prefix="j#", limit=STORM_WRITES)).items
     counted = 0 if head is None else head.revision
     wrong: list[str] = []
     if counted != len(items):

@@ -58,7 +58,15 @@ async def rights(bench: Bench) -> Finding:
 async def _of_role(bench: Bench, role: str) -> list[tuple[Probe, bool]]:
     session = await _assumed(bench, bench.outputs[ROLE + role])
     probes = list(_probes(bench, await _queues(bench)))
-    return [(probe, await _may(bench, session, probe)) for probe in probes]
+    clients = {
+        service: new_client(bench.record.region, bench.cloud.address.endpoint, service, session=session)
+        for service in sorted({probe.service for probe in probes})
+    }
+    try:
+        return [(probe, await _may(clients[probe.service], probe)) for probe in probes]
+    finally:
+        for each in clients.values():
+            each.close()
 
 
 async def _assumed(bench: Bench, arn: str) -> tuple[str, str, str]:
@@ -80,10 +88,8 @@ async def _assumed(bench: Bench, arn: str) -> tuple[str, str, str]:
     return found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"]
 
 
-async def _may(bench: Bench, session: tuple[str, str, str], probe: Probe) -> bool:
+async def _may(client: Any, probe: Probe) -> bool:
     """Whether it was not refused; any other error shows that the right was there."""
-    address = bench.cloud.address
-    client = new_client(bench.record.region, address.endpoint, probe.service, session=session)
     connection = ThreadedConnection(None, None, client=client)
     try:
         await connection.send(probe.operation, probe.parameters)
@@ -93,7 +99,6 @@ async def _may(bench: Bench, session: tuple[str, str, str], probe: Probe) -> boo
         return "AccessDenied" not in code_of(error)
     finally:
         connection.close()
-        client.close()
     return True
 
 
@@ -135,7 +140,8 @@ def _probes(bench: Bench, queues: tuple[str, str]) -> Iterator[Probe]:
         ExpressionAttributeValues={":q": text("0")},
         Limit=1,
     )
-    yield probe("describe the table", "dynamodb", "DescribeTable", ())
+    yield probe("describe the table", "dynamodb", "DescribeTable", (WORKER,))
+    yield probe("describe the expiry of the table", "dynamodb", "DescribeTimeToLive", ())
     yield probe(
         "send a wake-up", "sqs", "SendMessage", (WORKER, CLIENT, CALLER), QueueUrl=doorbell, MessageBody=_wake_up()
     )

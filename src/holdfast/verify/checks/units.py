@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from holdfast.backends.aws import DynamoStore, Transport
 from holdfast.backends.aws.units import index_units, item_units
+from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import ABSENT, EXISTS, Item, Put, Update, Write
 from holdfast.verify.bench import Bench
 from holdfast.verify.finding import Finding, differences
@@ -46,18 +47,24 @@ SINGLES: Final = (
         lambda p: _cost(_head(p, due=False, size=2_900)),
     ),
     Sample("a head in the index", lambda p: [Put(_head(p, due=True), ABSENT)], lambda p: _cost(_head(p, due=True))),
+    Sample(
+        "a new head with its first message",
+        lambda p: [Put(_head(p, due=False), ABSENT), Put(Item(p, f"{INBOX_PREFIX}1"), ABSENT)],
+        lambda p: _cost(_head(p, due=False)),
+    ),
 )
+"""The last one is a head that encloses the message, so it is one write of one item."""
 
 TOGETHER: Final = (
     Sample(
         "two items",
-        lambda p: [Put(_head(p, due=False), ABSENT), Put(Item(p, "i#1"), ABSENT)],
-        lambda p: _cost(_head(p, due=False), times=2) + _cost(Item(p, "i#1"), times=2),
+        lambda p: [Put(_head(p, due=False), ABSENT), Put(Item(p, "j#1"), ABSENT)],
+        lambda p: _cost(_head(p, due=False), times=2) + _cost(Item(p, "j#1"), times=2),
     ),
     Sample(
         "an item and a head in the index",
-        lambda p: [Put(_head(p, due=True), ABSENT), Put(Item(p, "i#1"), ABSENT)],
-        lambda p: _cost(_head(p, due=True), times=2) + _cost(Item(p, "i#1"), times=2),
+        lambda p: [Put(_head(p, due=True), ABSENT), Put(Item(p, "j#1"), ABSENT)],
+        lambda p: _cost(_head(p, due=True), times=2) + _cost(Item(p, "j#1"), times=2),
     ),
 )
 
