@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from random import Random
+
+import pytest
+
+from holdfast.cli import cost_trial
 
 
 def test_the_tables_are_printed_with_the_cell_that_does_not_follow(shop):
@@ -33,11 +38,12 @@ def lines(bill):
 
 
 def test_a_workflow_is_priced_by_what_it_asks_of_the_store(shop):
-    answer = shop.json("cost", "workflow", "checkout", '["visa"]', "--what-if", "aws", "--runs", "3")
+    answer = shop.json("cost", "workflow", "checkout", '["visa"]', "--yes", "--what-if", "aws", "--runs", "3")
     assert answer["outcomes"] == "3 COMPLETED"
-    assert answer["requests_each"] == 2
-    assert lines(answer["bill"]) == {"DynamoDB: written": 4}
-    assert answer["bill"]["metered_usd_per_million"] == 4 * 0.625
+    assert answer["requests_each"] == 3
+    assert lines(answer["bill"]) == {"DynamoDB: written": 5, "SQS: sent": 1, "SQS: received, deleted": 2}
+    assert answer["bill"]["metered_usd_per_million"] == 5 * 0.625 + 3 * 0.4
+    assert answer["in_batches_usd_per_million"] == pytest.approx(answer["bill"]["usd_per_million"] - 1.8 * 0.4)
     assert [each["what"] for each in answer["elsewhere"]] == [
         "AWS Lambda Durable Functions",
         "rolling your own",
@@ -46,14 +52,43 @@ def test_a_workflow_is_priced_by_what_it_asks_of_the_store(shop):
     assert not shop.path("shop.db").exists()
 
 
+def test_in_workers_no_queue_and_no_function_is_paid_for(shop):
+    answer = shop.json("cost", "workflow", "checkout", '["visa"]', "--yes", "--what-if", "aws-workers")
+    assert lines(answer["bill"]) == {"DynamoDB: written": 5}
+    assert answer["bill"]["usd_per_million"] == 5 * 0.625
+
+
+def test_a_workflow_runs_once(shop):
+    answer = shop.json("cost", "workflow", "checkout", '["visa"]', "--yes")
+    assert answer["outcomes"] == "1 COMPLETED"
+
+
+@pytest.mark.parametrize("command", [("workflow", "checkout", '["visa"]'), ("actor", "Cart", "u1", "add", '["lamp"]')])
+def test_no_code_runs_that_was_not_confirmed(shop, command):
+    refused = shop.invoke("cost", *command)
+    assert refused.exit_code == 2
+    assert "--yes" in refused.stderr
+    assert "for real" in refused.stderr
+    assert not refused.stdout
+
+
+@pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("\n", 130)])
+def test_a_person_is_asked(shop, monkeypatch, typed, code):
+    monkeypatch.setattr(cost_trial, "is_interactive", lambda: True)
+    result = shop.invoke("cost", "workflow", "checkout", '["visa"]', stdin=typed)
+    assert result.exit_code == code
+    assert "Run it?" in result.stderr
+    assert ("COMPLETED" in result.stdout) == (code == 0)
+
+
 def test_retries_count_elsewhere(shop):
-    answer = shop.json("cost", "workflow", "stubborn", "--runs", "1")
+    answer = shop.json("cost", "workflow", "stubborn", "--yes")
     (operations,) = [each for each in answer["elsewhere"][0]["lines"] if each["unit"] == "operations"]
     assert operations["count"] == 3
 
 
 def test_one_that_waits_is_priced_as_far_as_it_comes_and_not_compared(shop):
-    answer = shop.json("cost", "workflow", "approval", "7", "--runs", "2")
+    answer = shop.json("cost", "workflow", "approval", "7", "--yes", "--runs", "2")
     assert answer["outcomes"] == "2 SUSPENDED"
     assert answer["elsewhere"] == []
     assert lines(answer["bill"])["DynamoDB: written"] > 0
@@ -61,25 +96,33 @@ def test_one_that_waits_is_priced_as_far_as_it_comes_and_not_compared(shop):
 
 def test_one_that_fails_is_priced_too(shop):
     shop.path("broken").touch()
-    answer = shop.json("cost", "workflow", "checkout", '["visa"]', "--runs", "2")
+    answer = shop.json("cost", "workflow", "checkout", '["visa"]', "--yes", "--runs", "2")
     assert answer["outcomes"] == "2 FAILED"
 
 
 def test_an_actors_call_is_priced(shop):
-    answer = shop.json("cost", "actor", "Cart", "u1", "add", '["lamp"]', "--runs", "4")
-    assert lines(answer["bill"]) == {"DynamoDB: written": 2}
+    answer = shop.json("cost", "actor", "Cart", "u1", "add", '["lamp"]', "--yes", "--runs", "4")
+    assert lines(answer["bill"]) == {"DynamoDB: written": 5, "DynamoDB: read": 1}
     assert answer["elsewhere"] == []
 
 
+def test_an_actors_call_in_a_worker_is_two_writes(shop):
+    answer = shop.json("cost", "actor", "Cart", "u1", "add", '["lamp"]', "--yes", "--what-if", "aws-workers")
+    assert lines(answer["bill"]) == {"DynamoDB: written": 2}
+
+
 def test_in_real_time_the_loop_is_a_real_one(shop):
-    answer = shop.json("cost", "workflow", "checkout", '["visa"]', "--runs", "1", "--real-time")
+    answer = shop.json("cost", "workflow", "checkout", '["visa"]', "--yes", "--real-time")
     assert answer["outcomes"] == "1 COMPLETED"
 
 
 def test_the_bill_is_readable_and_says_what_is_assumed(shop):
-    result = shop.invoke("cost", "workflow", "checkout", '["visa"]', "--runs", "2", "--ms", "100", "--memory-mb", "128")
+    result = shop.invoke(
+        "cost", "workflow", "checkout", '["visa"]', "--yes", "--runs", "2", "--ms", "100", "--memory-mb", "128"
+    )
     assert result.exit_code == 0
-    assert "DynamoDB: written         4       write units  2.50" in result.stdout
+    assert re.search(r"DynamoDB: written +5 +write units +3.125", result.stdout)
+    assert "With ten messages to each batch that is received: $" in result.stdout
     assert "Lambda: 100 ms at 128 MB" in result.stdout
     assert "In all $" in result.stdout
     assert "AWS Lambda Durable Functions" in result.stdout
@@ -87,8 +130,8 @@ def test_the_bill_is_readable_and_says_what_is_assumed(shop):
 
 def test_larger_bodies_can_be_priced_as_if_in_s3(shop):
     card = json.dumps([Random(1).randbytes(4_000).hex()])  # packed, half of that
-    inline = shop.json("cost", "workflow", "checkout", card, "--runs", "1")
-    aside = shop.json("cost", "workflow", "checkout", card, "--runs", "1", "--inline-kb", "2")
+    inline = shop.json("cost", "workflow", "checkout", card, "--yes")
+    aside = shop.json("cost", "workflow", "checkout", card, "--yes", "--inline-kb", "2")
     assert "S3: bodies written" not in lines(inline["bill"])
     assert lines(aside["bill"])["S3: bodies written"] > 0
 

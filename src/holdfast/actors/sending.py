@@ -15,7 +15,6 @@ from holdfast.actors.record import TAKEN, Call
 from holdfast.actors.reference import BoundMethod
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidInput
-from holdfast.items import EXISTS, StatusIn
 from holdfast.kernel.identity import BY_CONTENT
 from holdfast.kernel.unit import current_unit
 from holdfast.replay.loop import running_activation
@@ -52,8 +51,8 @@ class Sent(Struct, frozen=True):
         One that an actor has sent on a home where writes are billed may come again from a process that was stopped. It
         can be taken back once its receiver has noted it: then it waits for its time.
         """
-        when = StatusIn((TAKEN,)) if self.numbered else EXISTS
-        was_waiting = await withdraw(self.partition, self.sort, self.runtime, when)
+        place = self.sort + TAKEN if self.numbered else self.sort
+        was_waiting = await withdraw(self.partition, place, self.runtime)
         if was_waiting:
             wake_actor(self.partition, self.runtime)
         return was_waiting

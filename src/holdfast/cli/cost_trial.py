@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import wraps
@@ -16,12 +17,13 @@ from holdfast.cli.known import method_of
 from holdfast.cli.output import as_json, bold, dollars, echo, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import json_text
-from holdfast.cost.bill import Bill, Compute
+from holdfast.cost.bill import NO_COMPUTE, Bill, Compute
+from holdfast.cost.deployments import Deployment
 from holdfast.cost.elsewhere import elsewhere, work_of
 from holdfast.cost.metering import uncounted
 from holdfast.cost.ours import Used, bill_of
 from holdfast.cost.prices import US_EAST_1
-from holdfast.cost.trial import PAUSE_SECONDS, try_out
+from holdfast.cost.trial import PAUSE_SECONDS, Path, try_out
 from holdfast.errors import ExecutionError, WaitTimeout
 from holdfast.ids import new_id
 from holdfast.replay.entries import Entry
@@ -33,7 +35,8 @@ from holdfast.workflows.record import partition_of
 P = ParamSpec("P")
 T = TypeVar("T")
 
-PATIENCE_SECONDS: Final = 366 * 86_400.0
+DAY_SECONDS: Final = 86_400.0
+PATIENCE_DAYS: Final = 366
 REAL_PATIENCE_SECONDS: Final = 60.0
 REAL_PAUSE_SECONDS: Final = 1.0
 """Longer than a waiting entity stays in memory with its lease (``Limits.linger_seconds``)."""
@@ -44,23 +47,30 @@ UNFINISHED: Final = frozenset({"READY", "RUNNING", "SUSPENDED", "PAUSED", "BLOCK
 METHOD: Final = "the journal of the first run, priced as they meter it"
 
 
+PATHS: Final = {"aws": Path.FUNCTIONS, "aws-workers": Path.WORKERS}
+
+
 class Options(Struct, frozen=True, kw_only=True):
     """How a trial is made, and what is assumed about the functions."""
 
     what_if: str
     runs: int
+    yes: bool
     real_time: bool
     milliseconds: int
     memory_mb: int
     inline_kb: int | None
 
-    def compute(self, invocations: int) -> Compute:
-        return Compute(invocations, self.milliseconds, self.memory_mb)
+    def compute(self, used: Used) -> Compute:
+        """The time in functions; none where workers do the work."""
+        invocations = used.invocations / used.runs
+        return Compute(max(1, round(invocations)), self.milliseconds, self.memory_mb) if invocations else NO_COMPUTE
 
 
 def _with_options(command: Callable[Concatenate[Session, Options, P], T]) -> Callable[Concatenate[Session, P], T]:
-    @click.option("--what-if", type=click.Choice(["aws"]), default="aws", help="Where it would run; AWS by default.")
-    @click.option("--runs", type=click.IntRange(1, 1000), default=10, help="The number of runs; 10 by default.")
+    @click.option("--what-if", type=click.Choice([*PATHS]), default="aws", help="In functions, or in your own workers.")
+    @click.option("--runs", type=click.IntRange(1, 1000), default=1, help="The number of runs; 1 by default.")
+    @click.option("--yes", is_flag=True, help="Run the code without asking: it may charge cards and send mail.")
     @click.option("--real-time", is_flag=True, help="On the real clock and event loop, for steps that use the network.")
     @click.option("--ms", "milliseconds", type=click.IntRange(1), default=200, help="Assumed: each invocation; 200.")
     @click.option("--memory-mb", type=click.IntRange(128), default=512, help="Assumed: memory of a function; 512.")
@@ -76,8 +86,8 @@ def _with_options(command: Callable[Concatenate[Session, Options, P], T]) -> Cal
 @click.command(
     "workflow",
     epilog=examples(
-        "holdfast cost workflow -a shop:app checkout '[\"order-17\"]' --what-if aws",
-        "holdfast cost workflow -a shop:app checkout @order.json --runs 100 --json",
+        "holdfast cost workflow -a shop:app checkout '[\"order-17\"]' --yes",
+        "holdfast cost workflow -a shop:app checkout @order.json --what-if aws-workers --yes --json",
     ),
 )
 @click.argument("name")
@@ -87,35 +97,40 @@ def _with_options(command: Callable[Concatenate[Session, Options, P], T]) -> Cal
 def workflow(session: Session, options: Options, *, name: str, input: str) -> None:
     """Run a workflow on a trial home in memory, and print what a million of it would cost on AWS.
 
-    Its steps run for real, as often as --runs says, in virtual time: hours of waiting pass at once. The store's
-    requests are metered as DynamoDB would bill them; queue and functions are assumed, and marked so. The same work on
-    other services stands next to it. A workflow that waits for a signal is billed up to that point and is not compared.
+    Its steps run for real, once, so the command asks before: --yes answers it. Time is virtual: hours of waiting pass
+    at once. A client starts it, and a function of Lambda behind a queue does the work, or with --what-if aws-workers
+    a worker that stays. Requests of the store and of the queue are metered as AWS would bill them; the time in
+    functions is assumed, and marked so. The same work on other services stands next to it. A workflow that waits for a
+    signal is billed up to that point and is not compared.
     """
     app = session.app()
     found = app.registry.workflow(name)
     parsed = found.signature.parse(input, f"workflow {name!r}")
+    _ask(f"the workflow {name} and its steps", options)
     seen: list[Entry] = []
     ended: list[str] = []
 
-    async def one(number: int) -> None:
-        runtime = app.runtime()
+    async def one(number: int, deployment: Deployment) -> None:
         order = Launch(id=f"{number}-{new_id()}", input=parsed)
-        await launch(runtime.home, runtime.host, found, order, runtime.clock)
+        client = App("client", home=deployment.open_client, clock=app.clock)
+        client.envelope = app.envelope
+        async with client:
+            await launch(client.runtime().home, None, found, order, app.clock)
         with uncounted():
             ended.append(await _end(app, name, order.id, options))
             if not seen:
-                seen.extend((await load(runtime.home.store, partition_of(name, order.id))).entries)
+                seen.extend((await load(app.runtime().home.store, partition_of(name, order.id))).entries)
 
     used = _try(app, one, options)
     outcomes = ", ".join(f"{ended.count(each)} {each}" for each in sorted(set(ended)))
-    compute = options.compute(max(1, round(used.wakes / used.runs)))
+    compute = options.compute(used)
     others = elsewhere(work_of(seen), compute) if UNFINISHED.isdisjoint(ended) else ()
-    _tell(session, bill_of(f"workflow {name}", used, compute), others, used, outcomes)
+    _tell(session, _Told(f"workflow {name}", used, compute, others, outcomes))
 
 
 @click.command(
     "actor",
-    epilog=examples("holdfast cost actor -a shop:app Cart u1 add '[\"lamp\"]' --what-if aws --runs 50"),
+    epilog=examples("holdfast cost actor -a shop:app Cart u1 add '[\"lamp\"]' --yes"),
 )
 @click.argument("name")
 @click.argument("key")
@@ -128,29 +143,44 @@ def actor(session: Session, options: Options, *, name: str, key: str, method: st
 
     The calls are a minute of virtual time apart, so each finds the actor asleep. Calls that arrive together share their
     writes and cost less; with --real-time they are a second apart and do. A first call, which creates the actor, is not
-    counted.
+    counted, but it is made. In functions a call is an invocation of its own, and its reply is kept for a repeat.
     """
     app = session.app()
+    bound = method_of(app, name, key, method)
+    parsed = bound.method.signature.parse(input)
+    _ask(f"{name}.{method}, twice", options)
 
-    async def one(_number: int) -> None:
-        bound = method_of(app, name, key, method)
-        args, kwargs = bound.method.signature.unbind(bound.method.signature.parse(input))
-        await bound(*args, **kwargs)
+    async def one(_number: int, deployment: Deployment) -> None:
+        await deployment.call(bound, parsed)
 
     used = _try(app, one, options, warm_up=1)
-    compute = options.compute(max(1, round(used.wakes / used.runs)))
-    _tell(session, bill_of(f"call of {name}.{method}", used, compute), (), used, f"{used.runs} answered")
+    _tell(session, _Told(f"call of {name}.{method}", used, options.compute(used), (), f"{used.runs} answered"))
 
 
 # ── The trial ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _try(app: App, one: Callable[[int], Awaitable[None]], options: Options, *, warm_up: int = 0) -> Used:
+def is_interactive() -> bool:
+    """Whether there is a person to ask."""
+    return sys.stdin.isatty()
+
+
+def _ask(what: str, options: Options) -> None:
+    """Have it confirmed that code of users runs. A usage error where there is no terminal to ask at."""
+    if options.yes:
+        return
+    if not is_interactive():
+        raise click.UsageError(f"This runs {what} for real: with what it charges and sends. Add --yes to run it.")
+    click.confirm(f"This runs {what} for real: with what it charges and sends. Run it?", abort=True, err=True)
+
+
+def _try(app: App, one: Callable[[int, Deployment], Awaitable[None]], options: Options, *, warm_up: int = 0) -> Used:
     def trial() -> Coroutine[Any, Any, Used]:
         return try_out(
             app,
             one,
             runs=options.runs,
+            path=PATHS[options.what_if],
             warm_up=warm_up,
             pause_seconds=REAL_PAUSE_SECONDS if options.real_time else PAUSE_SECONDS,
             inline_bytes=None if options.inline_kb is None else options.inline_kb * 1024,
@@ -164,24 +194,46 @@ def _try(app: App, one: Callable[[int], Awaitable[None]], options: Options, *, w
 
 
 async def _end(app: App, name: str, id: str, options: Options) -> str:
-    """How the execution ended, or its status at the time-out."""
+    """How the execution ended, or its status when nothing more is due, so that it waits for something from outside."""
     handle = app.handle(name, id)
-    with suppress(ExecutionError, WaitTimeout):
-        await handle.result(REAL_PATIENCE_SECONDS if options.real_time else PATIENCE_SECONDS)
+    for _ in range(1 if options.real_time else PATIENCE_DAYS):
+        with suppress(ExecutionError, WaitTimeout):
+            await handle.result(REAL_PATIENCE_SECONDS if options.real_time else DAY_SECONDS)
+        head = await app.runtime().home.store.get(partition_of(name, id))
+        if head is None or head.due_at is None:
+            break
     return (await handle.status()).status
 
 
 # ── The bill ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tell(session: Session, ours: Bill, others: Sequence[Bill], used: Used, outcomes: str) -> None:
-    if session.json:
-        echo(as_json(_as_data(ours, others, used, outcomes)))
-    else:
-        echo("\n".join(_as_lines(ours, others, used, outcomes)))
+class _Told(Struct, frozen=True):
+    """What a trial has found."""
+
+    what: str
+    used: Used
+    compute: Compute
+    others: Sequence[Bill]
+    outcomes: str
+
+    @property
+    def ours(self) -> Bill:
+        """The bill of one run, alone on its way."""
+        return bill_of(self.what, self.used, self.compute)
+
+    @property
+    def in_batches(self) -> Bill:
+        """The bill where so much happens that a function receives ten messages at once."""
+        return bill_of(self.what, self.used.in_batches(), self.compute)
 
 
-def _as_lines(ours: Bill, others: Sequence[Bill], used: Used, outcomes: str) -> list[str]:
+def _tell(session: Session, told: _Told) -> None:
+    echo(as_json(_as_data(told)) if session.json else "\n".join(_as_lines(told)))
+
+
+def _as_lines(told: _Told) -> list[str]:
+    ours, used = told.ours, told.used
     rows = [
         [
             each.what,
@@ -194,14 +246,17 @@ def _as_lines(ours: Bill, others: Sequence[Bill], used: Used, outcomes: str) -> 
         if each.count
     ]
     metered = ours.measured().usd_per_million
+    runs = "1 run" if used.runs == 1 else f"{used.runs} runs"
     lines = [
-        f"{ours.what}: {used.runs} runs ({outcomes}), {used.usage.requests / used.runs:.3g} requests of the store each",
+        f"{told.what}: {runs} ({told.outcomes}), {used.usage.requests / used.runs:.3g} requests of the store each",
         f"Prices of {US_EAST_1.region}, on demand, {US_EAST_1.date}. * is assumed, the rest was metered.",
         "",
         *table(["each", "count", "of", "$ per million", ""], rows),
         bold(f"In all ${dollars(ours.usd_per_million)} per million; ${dollars(metered)} of it was metered"),
     ]
-    if not others:
+    if used.queue.receives:
+        lines.append(f"With ten messages to each batch that is received: ${dollars(told.in_batches.usd_per_million)}")
+    if not told.others:
         return lines
     return [
         *lines,
@@ -209,9 +264,9 @@ def _as_lines(ours: Bill, others: Sequence[Bill], used: Used, outcomes: str) -> 
         f"The same elsewhere: {METHOD}",
         *table(
             ["service", "$ per million", "ours is"],
-            [[each.what, dollars(each.usd_per_million), _ratio(ours, each)] for each in others],
+            [[each.what, dollars(each.usd_per_million), _ratio(ours, each)] for each in told.others],
         ),
-        *(f"{each.what} could not run it: {told}" for each in others for told in each.over),
+        *(f"{each.what} could not run it: {limit}" for each in told.others for limit in each.over),
     ]
 
 
@@ -219,14 +274,16 @@ def _ratio(ours: Bill, other: Bill) -> str:
     return f"{ours.usd / other.usd:.2f} of it" if other.usd else "-"
 
 
-def _as_data(ours: Bill, others: Sequence[Bill], used: Used, outcomes: str) -> dict[str, Any]:
+def _as_data(told: _Told) -> dict[str, Any]:
+    ours, used = told.ours, told.used
     return {
         "prices": {"region": US_EAST_1.region, "date": US_EAST_1.date},
         "runs": used.runs,
-        "outcomes": outcomes,
+        "outcomes": told.outcomes,
         "requests_each": used.usage.requests / used.runs,
         "bill": _bill_data(ours) | {"metered_usd_per_million": float(ours.measured().usd_per_million)},
-        "elsewhere": [_bill_data(each) for each in others],
+        "in_batches_usd_per_million": float(told.in_batches.usd_per_million),
+        "elsewhere": [_bill_data(each) for each in told.others],
     }
 
 

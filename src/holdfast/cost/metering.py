@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from functools import partial
 from typing import Final
 
@@ -111,6 +112,16 @@ class MeteringStore:
     async def close(self) -> None:
         """See ``Store.close``."""
         await self._store.close()
+
+    def beside(self, store: Store) -> MeteringStore:
+        """The store of another process on the same data, with the same counters."""
+        other = copy(self)
+        other._store = store  # noqa: SLF001 - it is of this class
+        return other
+
+    def is_due(self, before: int) -> bool:
+        """Whether a head is due by then (milliseconds)."""
+        return any(item.due_at is not None and item.due_at <= before for item in self._items.values())
 
     def reset(self) -> None:
         """Reset the counters, and keep the known items."""

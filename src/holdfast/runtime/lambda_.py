@@ -115,11 +115,11 @@ class LambdaWorker:
         self.armed = False
 
 
-async def worker_of(app: Called) -> LambdaWorker:
+async def worker_of(app: Called, limits: Limits | None = None) -> LambdaWorker:
     """Open the app, with a worker that does only what invocations ask for."""
     async with AsyncExitStack() as stack:
         worker = await stack.enter_async_context(
-            app.employ(limits_of(app.limits), lambda home: Invocations(home.invoker))
+            app.employ(limits_of(limits or app.limits), lambda home: Invocations(home.invoker))
         )
         worker.begin()
         stack.push_async_callback(worker.stop)
@@ -145,8 +145,9 @@ class LambdaHandler:
     The first invocation opens the app, on a loop of the handler's own. The app stays open.
     """
 
-    def __init__(self, app: Called, front: Front | None = None) -> None:
+    def __init__(self, app: Called, front: Front | None = None, *, limits: Limits | None = None) -> None:
         self._app = app
+        self._limits = limits
         self._front = front
         self._worker: LambdaWorker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -226,7 +227,7 @@ class LambdaHandler:
 
     async def _opened_for(self, doing: Doing) -> Any:
         if self._worker is None:
-            self._worker = await worker_of(self._app)
+            self._worker = await worker_of(self._app, self._limits)
         host = self._worker.host
         host.draining, host.ends_at = False, host.clock.now_ms() + int(self._seconds_left * 1000)
         self._worker.calls.failures.clear()

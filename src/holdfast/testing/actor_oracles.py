@@ -102,8 +102,10 @@ class ActorWatch:
         self, change: Change, head: Change | None, waiting: Iterable[Item], *, alone: bool
     ) -> Iterator[str]:
         message = change.item
-        if change.before is not None and change.after is not None:
-            yield from _of_taken(change.before, change.after, head)
+        if change.after is not None and message.sort.endswith(TAKEN):
+            if not _commits(head):
+                yield f"{message.sort} was noted without a commit (G4)"
+            self._arrived.setdefault((message.partition, message.sort), len(self._arrived))
             return
         if change.after is not None:
             self._arrived.setdefault((message.partition, message.sort), len(self._arrived))
@@ -130,13 +132,6 @@ class ActorWatch:
 
     def _place(self, message: Item) -> int:
         return self._arrived[message.partition, message.sort]
-
-
-def _of_taken(before: Item, after: Item, head: Change | None) -> Iterator[str]:
-    if replace(before, status=TAKEN) != after:
-        yield f"{before.sort} was {before!r} and became {after!r} (G5)"
-    if not _commits(head):
-        yield f"{before.sort} was noted without a commit (G4)"
 
 
 def _of_departure(change: Change, head: Change | None) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from random import Random
@@ -171,6 +172,41 @@ async def test_a_lone_call_of_an_actor_costs_two_requests_and_two_units(open_sto
     assert first == Usage(requests=3, write_units=3)  # there was none
     assert second == Usage(requests=2, write_units=2)
     assert third == Usage(requests=1, write_units=1)
+
+
+async def test_a_message_of_an_actor_takes_single_writes_only(open_store: OpenStore) -> None:
+    """The entry rides in the commit of its sender, and leaves with the release. The delivery is one write."""
+    store = await open_store()
+    app = hf.App("shop", home=partial(_home, store))
+    seen: list[int] = []
+
+    class Till(hf.Actor, app=app):
+        cents: int = 0
+
+        async def pay(self, cents: int) -> None:
+            self.cents += cents
+            seen.append(cents)
+
+    class Desk(hf.Actor, app=app):
+        served: int = 0
+
+        async def serve(self, cents: int) -> None:
+            self.served += 1
+            await hf.send(Till.at("t").pay, cents)
+
+    async def cost(cents: int) -> Usage:
+        store.meter.reset()
+        await Desk.at("d").serve(cents)
+        async with asyncio.timeout(60):
+            while app.runtime().host is None or cents not in seen or not app.runtime().host.is_quiet:
+                await asyncio.sleep(0.01)
+        return store.meter.total
+
+    async with app.worker():
+        await cost(1)
+        usage = await cost(2)
+    assert usage.write_units <= 11  # seven writes of one item each, and four changes of the due index
+    assert usage.requests <= 9
 
 
 async def _home(store: DynamoStore) -> Home:

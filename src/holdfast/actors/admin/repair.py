@@ -115,7 +115,7 @@ async def park(partition: str, runtime: Runtime) -> None:
         call = decode_call(message.body)
         writes = (*parking(partition, place, call, failure, now), Delete(partition, place, EXISTS))
         record = replace(record, parked_up_to=max(record.parked_up_to, place))
-        if call.numbered and message.status != TAKEN:
+        if call.numbered and not place.endswith(TAKEN):
             record, moved = with_mark(record, partition, place)
             writes = (*writes, *moved)
         record = _told_of_parking(call, record, partition, runtime)

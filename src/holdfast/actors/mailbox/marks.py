@@ -5,8 +5,8 @@ remember the stamp of the last message that was applied. A process that was stop
 time, so a mark is never forgotten. The newest marks are in the head. Older ones move together into an item of their
 own, ``m#<greatest stamp>#<its sender>``: a message with a greater stamp than all of them needs no look there.
 
-A message that waits for its time is applied out of order. It is noted in the marks when it arrives, and its item says
-so (``TAKEN``); until it is applied it stays in the inbox, where nothing can be put over it.
+A message that waits for its time is applied out of order. It is noted in the marks when it arrives, and moves to
+another place in the inbox (``TAKEN``), where no sender puts anything.
 """
 
 from __future__ import annotations

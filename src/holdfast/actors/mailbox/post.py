@@ -12,7 +12,7 @@ from holdfast.actors.record import Call, describe_partition, encode
 from holdfast.bounded import Bounded
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import InvalidState, MailboxFull, Refused, StoreUnavailable
-from holdfast.items import ABSENT, EXISTS, HEAD, Condition, Delete, Item, Put, StatusIn, Update, Write
+from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, StatusIn, Update, Write
 from holdfast.kernel.unit import Unit
 from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller
@@ -90,10 +90,10 @@ def wake_actor(partition: str, runtime: Runtime) -> None:
     wake(partition, runtime.home, runtime.host)
 
 
-async def withdraw(partition: str, sort: str, runtime: Runtime, when: Condition = EXISTS) -> bool:
+async def withdraw(partition: str, sort: str, runtime: Runtime) -> bool:
     """Take a message back; false if it was applied, or is being applied."""
     try:
-        await write_for_caller(runtime.home.store, Delete(partition, sort, when), ours=lambda _there: False)
+        await write_for_caller(runtime.home.store, Delete(partition, sort, EXISTS), ours=lambda _there: False)
     except Refused:
         return False
     return True

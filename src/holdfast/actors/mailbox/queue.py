@@ -169,7 +169,7 @@ class Queue:
         if message.sort in self.known:
             return
         self.known.add(message.sort)
-        delivery = Delivery(decode_call(message.body), sort=message.sort, taken=message.status == TAKEN)
+        delivery = Delivery(decode_call(message.body), sort=message.sort, taken=message.sort.endswith(TAKEN))
         if delivery.call.not_before > now and not delivery.numbered:
             self.add_later(delivery)
         else:
@@ -177,6 +177,7 @@ class Queue:
 
     def add_later(self, delivery: Delivery) -> None:
         """Keep a message until its time."""
+        self.known.add(delivery.place)
         heappush(self._later, (delivery.call.not_before, delivery.place, delivery))
 
     def suspect(self, record: ActorRecord, now: int) -> None:

@@ -34,7 +34,7 @@ from holdfast.actors.turn.performed import Finished, Performed, Version, marked
 from holdfast.actors.turn.replies import RESEND_WINDOW_MS, Place, applied, let_go, replied
 from holdfast.errors import CallFailed
 from holdfast.failure import describe
-from holdfast.items import EXISTS, Delete, Item, Put, StatusIn, Update, Write, parts_of
+from holdfast.items import ABSENT, EXISTS, Delete, Item, Put, Write, parts_of
 
 if TYPE_CHECKING:
     from holdfast.actors.kind import Instance, Kind
@@ -265,11 +265,8 @@ class Aftermath(Struct, frozen=True):
         return [self._carried(version, tuple(part)) for part in let_go(called, until, self.runtime.home)]
 
     def _receipt(self) -> tuple[Write, ...]:
-        """Take the message out of the inbox, if it is one. One that was taken back may have been delivered again."""
-        if self.delivery.sort is None:
-            return ()
-        when = StatusIn((TAKEN,)) if self.delivery.taken else EXISTS
-        return (Delete(self.partition, self.delivery.sort, when),)
+        """Take the message out of the inbox, if it is one."""
+        return () if self.delivery.sort is None else (Delete(self.partition, self.delivery.sort, EXISTS),)
 
     def _taken_out(self, version: Version) -> Finished:
         """What is to be committed for a message that is only taken out of the inbox."""
@@ -350,9 +347,10 @@ class Aftermath(Struct, frozen=True):
         call, sort = self.delivery.call, self.delivery.place
         record, moved = with_mark(self.before.record, self.partition, sort)
         version = Version(record, self.before.state, self.before.deleted).without_failure(sort)
-        taken = Update(partition=self.partition, sort=sort, when=EXISTS, status=TAKEN)
-        later = Delivery(call, sort=sort, taken=True)
-        return Performed(version, (self._carried(version, (taken, *moved)),), self.instance, later=later)
+        kept = Put(Item(self.partition, sort + TAKEN, body=encode(call)), ABSENT)
+        later = Delivery(call, sort=sort + TAKEN, taken=True)
+        writes = (Delete(self.partition, sort, EXISTS), kept, *moved)
+        return Performed(version, (self._carried(version, writes),), self.instance, later=later)
 
     def _deleted(self, delayed: tuple[str, ...], numbered: tuple[str, ...]) -> Performed:
         """End the actor. What was sent to this life of it, and was to come later, does not come to the next."""

@@ -112,7 +112,7 @@ def enclosed(action: Action) -> Attributes:
 
 
 def _terms(action: Action, words: Words) -> Sequence[Term]:
-    """The conditions of the messages that an action encloses and removes, beside those of its write."""
+    """The conditions of the messages that an action encloses and removes, next to those of its write."""
     if not isinstance(action.write, Update):
         return []  # a new head encloses nothing yet
     coming = (*action.adds, *action.beside)

@@ -1,0 +1,45 @@
+"""What ``holdfast cost`` works out, and the page says, is what DynamoDB Local reports behind a queue and a function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from benchmarks.lambda_path import measured as metered
+from tests.backends.aws.local import credentials, shared_client
+from tests.cost.workloads import WITHIN_A_UNIT, Make, a_message, measured, noise, steps
+
+from holdfast.cost.ours import Used
+
+pytestmark = [pytest.mark.aws, pytest.mark.gentle("it counts requests and units")]
+
+FIVE = noise(WITHIN_A_UNIT)
+WORK: dict[str, Make] = {
+    "5 steps": steps(5, FIVE),
+    "5 steps and an hour": steps(5, FIVE, timer=True),
+    "message": a_message,
+}
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Used]:
+    with credentials():
+        client: Any = shared_client()
+    return metered(client, runs=1)
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_a_trial_agrees_with_the_meter_on_the_path_of_a_function(found: dict[str, Used], name: str) -> None:
+    real, trial = found[name], measured(WORK[name])
+    for each in ("queue", "swept"):
+        of_each = getattr(real, each), getattr(trial, each)
+        assert of_each[0].sends / real.runs == of_each[1].sends / trial.runs, each
+        assert of_each[0].receives / real.runs == of_each[1].receives / trial.runs, each
+    assert real.invocations / real.runs == trial.invocations / trial.runs
+    assert real.usage.requests / real.runs <= trial.usage.requests / trial.runs
+    assert real.usage.write_units / real.runs == trial.usage.write_units / trial.runs
+
+
+def test_an_ordered_batch_of_ten_costs_at_most_five_units(found: dict[str, Used]) -> None:
+    used = found["ordered batch of ten"]
+    assert used.usage.write_units / used.runs <= 5
