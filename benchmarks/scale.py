@@ -165,8 +165,8 @@ def report_of(endpoint: str) -> dict[str, Any]:
     return found
 
 
-def measure(options: argparse.Namespace, endpoint: str) -> None:
-    """One run, and its line."""
+def measure(options: argparse.Namespace, endpoint: str) -> Figures:
+    """One run; its figures are printed too."""
     url = asyncio.run(new_home(endpoint))
     plan = Plan(options.what, url, endpoint, options.rate, options.clients, options.seconds, time.time())
     worker = child("work", plan, 0, 1)
@@ -178,27 +178,39 @@ def measure(options: argparse.Namespace, endpoint: str) -> None:
     told = [json.loads(sender.communicate()[0]) for sender in senders]
     after = report_of(endpoint)
     applied = set(json.loads(worker.communicate("\n")[0]))
-    show(plan, told, applied, Counter(after["requests"]) - Counter(before["requests"]), after["faults"])
+    return show(plan, told, applied, Counter(after["requests"]) - Counter(before["requests"]), after["faults"])
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How many a second were accepted, how long that took from when each was due, how many failed, and how many of the
+    accepted were not applied.
+    """
+
+    per_second: float
+    p50_seconds: float
+    p99_seconds: float
+    errors: int
+    lost: int
 
 
 def show(
     plan: Plan, told: list[dict[str, Any]], applied: set[str], requests: Counter[str], faults: dict[str, int]
-) -> None:
+) -> Figures:
     taken = sorted(each for part in told for each in part["taken"]) or [0.0]
     accepted = {each for part in told for each in part["accepted"]}
     errors = sum((Counter(part["errors"]) for part in told), Counter[str]())
     seconds = max(part["last"] for part in told) - plan.begins_at
     cancelled = faults.get("transaction cancelled by another", 0)
     print(f"{plan.what}: {plan.rate:g}/s offered for {plan.seconds:g} s from {plan.clients} homes")
-    print(
-        f"  accepted          {len(accepted) / max(seconds, plan.seconds):.0f}/s ({len(accepted)} in {seconds:.1f} s)"
-    )
+    per_second, lost = len(accepted) / max(seconds, plan.seconds), len(accepted - applied)
+    print(f"  accepted          {per_second:.0f}/s ({len(accepted)} in {seconds:.1f} s)")
     at = [taken[min(len(taken) - 1, int(len(taken) * share))] for share in (0.5, 0.99, 1.0)]
     print(f"  accepted after    p50 {at[0]:.3f} s, p99 {at[1]:.3f} s, longest {at[2]:.3f} s")
     print(f"  errors            {dict(errors) or 'none'}")
     transactions = requests["TransactWriteItems"]
     print(f"  transactions      {transactions}, {cancelled / max(1, transactions):.0%} cancelled")
-    print(f"  applied           {len(accepted & applied)}, {len(accepted - applied)} of those accepted are missing")
+    print(f"  applied           {len(accepted & applied)}, {lost} of those accepted are missing")
     print(f"  requests          {dict(requests)}")
     print(f"  faults            {faults}")
     about = described()
@@ -206,12 +218,11 @@ def show(
         f"  {about['date']}, {about['commit']}, {about['machine']['processor']}, load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
+    return Figures(per_second, at[0], at[1], errors.total(), lost)
 
 
-def main() -> None:
-    if sys.argv[1:2] == ["--child"]:
-        run_child(sys.argv[2])
-        return
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The options of a run."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("what", choices=("events", "messages"))
     parser.add_argument("--rate", type=float, default=100.0, help="a second")
@@ -222,15 +233,26 @@ def main() -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="RULE.FIELD=VALUE", help="see holdfast.testing.hostile"
     )
-    options = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def run(options: argparse.Namespace) -> Figures:
+    """One run, on an emulator of its own."""
     from tests.backends.aws.local import DynamoDBLocal, credentials
 
     server = DynamoDBLocal()
     try:
         with credentials(), proxy(server.endpoint, options) as endpoint:
-            measure(options, endpoint)
+            return measure(options, endpoint)
     finally:
         server.stop()
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--child"]:
+        run_child(sys.argv[2])
+    else:
+        run(parse())
 
 
 if __name__ == "__main__":

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from benchmarks.aws import RESULTS
+from benchmarks.lambda_path import dollars
 from benchmarks.lambda_path import measured as metered
 from tests.backends.aws.local import credentials, shared_client
 from tests.cost.workloads import WITHIN_A_UNIT, Make, a_message, measured, noise, steps
@@ -38,6 +41,12 @@ def test_a_trial_agrees_with_the_meter_on_the_path_of_a_function(found: dict[str
     assert real.invocations / real.runs == trial.invocations / trial.runs
     assert real.usage.requests / real.runs <= trial.usage.requests / trial.runs
     assert real.usage.write_units / real.runs == trial.usage.write_units / trial.runs
+
+
+@pytest.mark.parametrize("name", ["5 steps", "5 steps and an hour"])
+def test_it_costs_no_more_than_was_recorded(found: dict[str, Used], name: str) -> None:
+    recorded = {each["name"]: each["value"] for each in json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]}
+    assert dollars(found[name]) <= recorded[name]
 
 
 def test_an_ordered_batch_of_ten_costs_at_most_five_units(found: dict[str, Used]) -> None:

@@ -10,9 +10,8 @@ from random import Random
 
 import pytest
 
-from holdfast.backends.aws.doorbell import LEFT_TO_SWEEPS_MS
 from holdfast.backends.aws.meter import Usage
-from holdfast.backends.memory import open_memory_home
+from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.cost.metering import metered, uncounted
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, Delete, Item, OwnerIs, Put, Update
@@ -24,13 +23,8 @@ BODY = NOISE[:700]
 NOW = 1_000_000_000_000
 
 
-class Clock:
-    def now_ms(self) -> int:
-        return NOW
-
-
 def fresh(**options):
-    return metered(open_memory_home(), Clock(), **options)
+    return metered(open_memory_home(), **options)
 
 
 class TestMeteringStore(StoreConformance):
@@ -120,19 +114,27 @@ async def test_large_bodies_are_counted_as_objects():
     assert home.blobs is not None
     await home.blobs.put("d" * 64, b"x", NOW)
     assert [piece async for piece in home.blobs.read("d" * 64)] == [b"x"]
-    assert (store.wakes.blob_writes, store.wakes.blob_reads, home.inline_bytes) == (1, 1, 100)
+    assert (store.blob_use.writes, store.blob_use.reads, home.inline_bytes) == (1, 1, 100)
     await store.write(Put(Item("p", body=BLOB_MARK + b"d" * 64 + b"-1")))
     assert store.meter.total.write_units == 1
 
 
-async def test_claims_and_long_waits_are_counted():
+async def test_stores_of_several_processes_share_their_counters_and_what_they_know():
+    data = MemoryData()
+    _, store = metered(open_memory_home(data=data))
+    await store.write(Put(Item("p", "j", body=NOISE)))
+    other = store.beside(open_memory_home(data=data).store)
+    await other.write(Delete("p", "j"))
+    assert store.meter.usage["DeleteItem"] == other.meter.usage["DeleteItem"] == Usage(requests=1, write_units=3)
+
+
+async def test_what_is_due_is_known():
     _, store = fresh()
-    await store.write(Put(Item("p", due_at=NOW + LEFT_TO_SWEEPS_MS)))
-    await store.write(Put(Item("q", due_at=NOW + LEFT_TO_SWEEPS_MS + 1)))
-    await store.write(Update(partition="p", owner="me", lease_until=9))
-    await store.write(Update(partition="p", lease_until=10))
-    await store.write(Put(Item("p", "entry", owner="me")))
-    assert (store.wakes.swept, store.wakes.claims) == (1, 1)
+    await store.write(Put(Item("p", due_at=NOW)))
+    assert not store.is_due(NOW - 1)
+    assert store.is_due(NOW)
+    await store.write(Update(partition="p", due_at=None))
+    assert not store.is_due(NOW)
 
 
 async def test_the_trial_home_has_no_more_than_the_one_on_aws():

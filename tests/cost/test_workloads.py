@@ -146,7 +146,7 @@ def test_who_waits_elsewhere_for_an_hour_looks_about_fourteen_times() -> None:
         meters: list[MeteringStore] = []
 
         async def open_metered() -> Home:
-            home, store = metered(await _open(data, "b"), waiting.clock)
+            home, store = metered(await _open(data, "b"))
             meters.append(store)
             return home
 

@@ -7,6 +7,7 @@ import asyncio
 import click
 
 from holdfast.backends.aws import Cleaned, Cover, Settings, clean_up, create_table, parse_address, set_up, settle_parts
+from holdfast.cli.aws_verify import verify_account
 from holdfast.cli.progress import Ticker
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.clock import iso, moment
@@ -16,6 +17,8 @@ from holdfast.clock import iso, moment
 def aws() -> None:
     """The table and the bucket of a home on AWS, for operators."""
 
+
+aws.add_command(verify_account)
 
 url_argument = click.argument("url", metavar="[URL]", required=False)
 

@@ -19,7 +19,6 @@ from holdfast.app import App
 from holdfast.backends.aws.bellringer import Bellringer
 from holdfast.backends.aws.doorbell import LEFT_TO_SWEEPS_MS, Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.memory import MemoryData, open_memory_home
-from holdfast.clock import Clock
 from holdfast.cost.metering import MeteringStore, metered
 from holdfast.cost.queue import Message, Requests, TrialQueue, event_of
 from holdfast.kernel.host import Limits
@@ -36,10 +35,10 @@ NONE: Final = Requests()
 class Shared:
     """The data of a trial, and the meter of all its processes."""
 
-    def __init__(self, clock: Clock, inline_bytes: int | None) -> None:
+    def __init__(self, inline_bytes: int | None) -> None:
         self._data = MemoryData()
         self._inline_bytes = inline_bytes
-        self._home, self.store = metered(open_memory_home(data=self._data), clock, inline_bytes=inline_bytes)
+        self._home, self.store = metered(open_memory_home(data=self._data), inline_bytes=inline_bytes)
 
     def open(self, owner: str) -> Home:
         """The home of one more process."""
@@ -82,7 +81,7 @@ class InFunction:
     """One environment of a function of Lambda: the queue and the sweep invoke it, and nothing runs in between."""
 
     def __init__(self, app: App, inline_bytes: int | None, limits: Limits | None) -> None:
-        self._shared = Shared(app.clock, inline_bytes)
+        self._shared = Shared(inline_bytes)
         self._clock = app.clock
         self._limits = limits
         self._queue = TrialQueue()
@@ -168,7 +167,7 @@ class InWorker:
     """A worker that stays. Clients wake it at once; between hosts its next sweep would find what they wrote."""
 
     def __init__(self, app: App, inline_bytes: int | None, limits: Limits | None) -> None:
-        self._shared = Shared(app.clock, inline_bytes)
+        self._shared = Shared(inline_bytes)
         self._bells = Bells()
         self._limits = limits
         self._app = app

@@ -15,11 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.backends.aws.blobs import INLINE_BYTES
-from holdfast.backends.aws.doorbell import LEFT_TO_SWEEPS_MS
 from holdfast.backends.aws.enclosing import MOST_BYTES, NOT_IN_CALL, Action, Known, actions_of, is_message
 from holdfast.backends.aws.meter import Meter, write_units
 from holdfast.backends.aws.units import index_units, stored_bytes, units_of_read
-from holdfast.clock import Clock
 from holdfast.errors import Refused
 from holdfast.items import HEAD, Item, Put, Update, Write, place, updated
 from holdfast.ports import Blobs, Home, Page, Store
@@ -47,15 +45,11 @@ def uncounted() -> Generator[None]:
         _uncounted.reset(before)
 
 
-class Wakes(Struct):
-    """How often an entity was taken up, and how many of its waits were so long that a sweep ends them; and how often
-    blobs were written and read.
-    """
+class BlobUse(Struct):
+    """How often blobs were written and read."""
 
-    claims: int = 0
-    swept: int = 0
-    blob_writes: int = 0
-    blob_reads: int = 0
+    writes: int = 0
+    reads: int = 0
 
 
 class MeteringStore:
@@ -66,12 +60,11 @@ class MeteringStore:
     work.
     """
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store) -> None:
         self.meter = Meter()
         self.sweeps = Meter()
-        self.wakes = Wakes()
+        self.blob_use = BlobUse()
         self._store = store
-        self._clock = clock
         self._items: dict[tuple[str, str], Item] = {}
         self._enclosed = Enclosed()
 
@@ -127,8 +120,7 @@ class MeteringStore:
         """Reset the counters, and keep the known items."""
         self.meter.reset()
         self.sweeps.reset()
-        for name in Wakes.__struct_fields__:
-            setattr(self.wakes, name, 0)
+        self.blob_use.writes = self.blob_use.reads = 0
 
     # ── Accounts ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -157,7 +149,6 @@ class MeteringStore:
             self._enclosed.note(action)
             units += times * write_units(max(size_before, self._size(after)))
             units += times * index_units(before, after)
-            self._note(before, after)
             self._keep(where, after)
             if item is not None and len(actions) > 1:
                 self._read("GetItem", (item,))  # DynamoDB's transactions return nothing, so the store reads it
@@ -172,15 +163,6 @@ class MeteringStore:
             return
         sizes = [self._size(_after(each.write, self._items.get(place(each.write)))) for each in actions]
         self.meter.cancelled(operation, list(map(max, there, sizes)))
-
-    def _note(self, before: Item | None, after: Item | None) -> None:
-        if after is None or after.sort != HEAD:
-            return
-        if after.owner is not None and (before is None or before.owner is None):
-            self.wakes.claims += 1
-        was_due = None if before is None else before.due_at
-        if after.due_at is not None and after.due_at != was_due:
-            self.wakes.swept += after.due_at - self._clock.now_ms() > LEFT_TO_SWEEPS_MS
 
     def _read(self, operation: str, items: Sequence[Item]) -> None:
         if not _uncounted.get():
@@ -228,31 +210,31 @@ class Enclosed:
 class MeteringBlobs:
     """Blobs, and how often they were written and read."""
 
-    def __init__(self, blobs: Blobs, wakes: Wakes) -> None:
+    def __init__(self, blobs: Blobs, use: BlobUse) -> None:
         self._blobs = blobs
-        self._wakes = wakes
+        self._use = use
 
     async def put(self, digest: str, data: bytes, keep_until: int) -> None:
         """See ``Blobs.put``."""
-        self._wakes.blob_writes += 1
+        self._use.writes += 1
         await self._blobs.put(digest, data, keep_until)
 
     async def read(self, digest: str) -> AsyncIterator[bytes]:
         """See ``Blobs.read``."""
-        self._wakes.blob_reads += 1
+        self._use.reads += 1
         async for piece in self._blobs.read(digest):
             yield piece
 
 
-def metered(home: Home, clock: Clock, *, inline_bytes: int | None = None) -> tuple[Home, MeteringStore]:
+def metered(home: Home, *, inline_bytes: int | None = None) -> tuple[Home, MeteringStore]:
     """The same home with a meter, without the features that the home on AWS lacks, so that the engine works as it does
     there.
 
     ``inline_bytes`` is the largest body, packed, that stays in its item, by default as on AWS; larger ones are
     written to S3 as blobs.
     """
-    store = MeteringStore(home.store, clock)
-    blobs = None if home.blobs is None else MeteringBlobs(home.blobs, store.wakes)
+    store = MeteringStore(home.store)
+    blobs = None if home.blobs is None else MeteringBlobs(home.blobs, store.blob_use)
     inline_bytes = INLINE_BYTES if inline_bytes is None else inline_bytes
     bare = replace(
         home,

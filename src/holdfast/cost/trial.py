@@ -56,13 +56,13 @@ async def try_out(
 
 
 def _used(deployed: Deployment, runs: int) -> Used:
-    total, wakes = deployed.store.meter.total, deployed.store.wakes
+    total, blobs = deployed.store.meter.total, deployed.store.blob_use
     return Used(
         runs=runs,
         usage=Usage(total.requests, total.write_units, total.read_units),
         queue=deployed.requests,
         swept=deployed.swept,
         invocations=deployed.invocations,
-        blob_writes=wakes.blob_writes,
-        blob_reads=wakes.blob_reads,
+        blob_writes=blobs.writes,
+        blob_reads=blobs.reads,
     )

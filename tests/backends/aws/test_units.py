@@ -19,11 +19,6 @@ pytestmark = pytest.mark.gentle("it counts requests and units")
 OpenStore = Callable[..., Awaitable[DynamoStore]]
 
 
-class Clock:
-    def now_ms(self) -> int:
-        return 1_000_000_000_000
-
-
 def a_write(random: Random, partition: str) -> Write:
     sort = random.choice([HEAD, HEAD, "j#1", "j#2"])
     body = random.randbytes(random.choice([0, 50, 900, 1_100, 3_000, 5_000, 9_000]))
@@ -71,7 +66,7 @@ async def play(store: MeteringStore, random: Random) -> None:
 @pytest.mark.parametrize("seed", range(3))
 async def test_the_units_worked_out_are_those_reported(seed: int, open_store: OpenStore) -> None:
     inner = await open_store()
-    store = MeteringStore(inner, Clock())
+    store = MeteringStore(inner)
     await play(store, Random(seed))
     worked_out, reported = store.meter.usage, inner.meter.usage
     assert store.meter.total.requests > 120
@@ -87,7 +82,7 @@ async def test_the_units_worked_out_are_those_reported(seed: int, open_store: Op
 
 async def test_a_sweep_that_finds_nothing_is_metered_apart(open_store: OpenStore) -> None:
     inner = await open_store()
-    store = MeteringStore(inner, Clock())
+    store = MeteringStore(inner)
     await store.due(1000)
     assert store.meter.total == Usage()
     assert store.sweeps.total.requests == inner.meter.total.requests == 1
