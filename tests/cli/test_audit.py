@@ -89,6 +89,7 @@ NO_CHANGES = {
     "callback heartbeat", "query", "publish", "actor request",
     "ask", "run", "serve", "demo", "init", "export", "import", "seal", "chaos ls", "chaos run",
     "cost actor", "cost tables", "cost workflow", "infra template", "aws clean-up", "aws create-table",
+    "aws settings", "aws verify",
 }  # fmt: skip
 """What looks, does the work of the app as a client does, or is not about what a home holds, but about a whole home."""
 

@@ -39,6 +39,7 @@ def test_all_commands_are_there() -> None:
         "aws clean-up",
         "aws create-table",
         "aws settings",
+        "aws verify",
         "backup",
         "bulk answer",
         "bulk cancel",

@@ -175,6 +175,7 @@ OTHER_LINES = {
     "aws create-table": "the same",
     "aws clean-up": "the same",
     "aws settings": "the same",
+    "aws verify": "the same",
     "cost actor": "an estimate",
     "cost tables": "the same",
     "cost workflow": "the same",

@@ -31,8 +31,18 @@ class Connection(Protocol):
         ...
 
 
-def new_client(region: str | None, endpoint: str | None, service: str = "dynamodb") -> Any:
-    """A client of botocore that never repeats a request by itself: every attempt is ours, counted and timed."""
+def new_client(
+    region: str | None,
+    endpoint: str | None,
+    service: str = "dynamodb",
+    *,
+    session: tuple[str, str, str] | None = None,
+    read_seconds: float = READ_SECONDS,
+) -> Any:
+    """A client of botocore that never repeats a request by itself: every attempt is ours, counted and timed.
+
+    ``session`` is the id, the secret and the token of credentials that replace those of the environment.
+    """
     try:
         from botocore import __version__ as version  # noqa: PLC0415 - loaded when it is needed, and only then
         from botocore.config import Config  # noqa: PLC0415 - loaded when it is needed, and only then
@@ -44,7 +54,7 @@ def new_client(region: str | None, endpoint: str | None, service: str = "dynamod
     config = Config(
         retries={"total_max_attempts": 1, "mode": "standard"},
         connect_timeout=CONNECT_SECONDS,
-        read_timeout=READ_SECONDS,
+        read_timeout=read_seconds,
         max_pool_connections=THREADS,
         tcp_keepalive=True,
         # Only this package makes requests of DynamoDB, and DynamoDB checks them too. S3 does not: without a key,
@@ -52,8 +62,10 @@ def new_client(region: str | None, endpoint: str | None, service: str = "dynamod
         parameter_validation=service != "dynamodb",
         user_agent=f"Botocore/{version} lib/holdfast",  # botocore's own is computed each time
     )
-    session: Any = Session()
-    client: Any = session.create_client(service, region_name=region, endpoint_url=endpoint, config=config)
+    botocore: Any = Session()
+    if session is not None:
+        botocore.set_credentials(*session)
+    client: Any = botocore.create_client(service, region_name=region, endpoint_url=endpoint, config=config)
     client.meta.events.register("response-received", check_is_whole)
     return client
 

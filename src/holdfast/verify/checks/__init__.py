@@ -1,0 +1,1 @@
+"""The checks, by what they look at. Each takes a ``Bench`` and returns a ``Finding``; ``registry`` lists them."""
