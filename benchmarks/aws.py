@@ -94,8 +94,9 @@ def scaled(what: str, name: str, options: argparse.Namespace) -> Row:
     words = [what, f"--rate={options.rate}", f"--seconds={options.seconds}", f"--clients={options.clients}"]
     found = scale.run(scale.parse([*words, f"--processes={options.processes}"]))
     told = {key: round(value, 4) for key, value in asdict(found).items() if key != "per_second"}
-    load = round(os.getloadavg()[0], 1)
-    return row(name, found.per_second, "a second", offered=options.rate, seconds=options.seconds, load=load, **told)
+    when = {each: described()[each] for each in ("date", "commit")}  # of its own: --units leaves it as it is
+    told |= {"offered": options.rate, "seconds": options.seconds, "load": round(os.getloadavg()[0], 1)}
+    return row(name, found.per_second, "a second", **told, **when)
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
