@@ -126,6 +126,16 @@ class Path:
 
             return await self.used(run)
 
+    async def invoked(self, wait: str) -> Used:
+        """The same, started by an invocation of the function, which then does the work."""
+
+        async def run(number: int) -> None:
+            id = f"{wait}-invoked-{number}"
+            await self.cloud.invoke({"holdfast": "start", "workflow": "work", "id": id, "input": [wait]})
+            await asyncio.sleep(3_700 if wait else 5)
+
+        return await self.used(run)
+
     async def messages(self, *, between_actors: bool = False) -> Used:
         """A message to an actor that sleeps: of a client, or of another actor besides the one to that."""
         client = self.cloud.app()
@@ -147,23 +157,27 @@ class Path:
         return await self.used(deliver, BATCHES_PER_RUN)
 
 
-def measured(client: Any, runs: int = 6) -> dict[str, Used]:
-    """The rows, from a client of DynamoDB Local."""
+def measured(
+    client: Any, runs: int = 6, open_database: Callable[[Any], DynamoDatabase] = DynamoDatabase
+) -> dict[str, Used]:
+    """The rows, from a client of DynamoDB Local, on a table that the index covers, or another one."""
 
     async def main() -> dict[str, Used]:
-        database, shop = DynamoDatabase(client), Shop()
+        database, shop = open_database(client), Shop()
         async with Cloud(database.open, shop) as cloud:
             cloud.begin_sweeping()
             path = Path(database, cloud, runs)
             found = {
                 "5 steps": await path.workflows(""),
                 "5 steps and an hour": await path.workflows("1h"),
+                "5 steps, invoked": await path.invoked(""),
+                "5 steps and an hour, invoked": await path.invoked("1h"),
                 "message": await path.messages(),
                 "two messages": await path.messages(between_actors=True),
                 "ordered batch of ten": await path.batches(),
             }
             appended = 2 * (runs + 1) + 10 * (BATCHES_PER_RUN * runs + 1)
-            assert shop.done == {"work": 2 * (runs + 1), "append": appended}, shop.done
+            assert shop.done == {"work": 4 * (runs + 1), "append": appended}, shop.done
         await database.close()
         return found
 
