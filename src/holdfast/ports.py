@@ -31,8 +31,7 @@ class Store(Protocol):
         """Apply all writes or none, durably, in the order of the calls; the writes of one call touch different items.
 
         A message (an item whose sort key begins with ``i#`` or ``o#``) is put by a call that writes its head too: a
-        store may keep both in one place. It goes when its head is deleted, or is put again.
-
+        store may keep both in one place. It goes when its head is deleted or replaced.
         Returns one entry per write: the item for an ``Update`` with ``load``, else ``None``. Raises ``Refused`` for
         the first write whose condition does not hold, and ``StoreUnavailable`` if the outcome is unknown.
         """
@@ -287,6 +286,14 @@ class Redelivery(Protocol):
         ...
 
 
+class Laggards(Protocol):
+    """An optional port of homes whose accepted work a stream of changes shows first, and sweeps find only later."""
+
+    async def keep(self, partitions: Sequence[str]) -> int:
+        """Have sweeps find those of these entities for which there is still something to do; answers how many."""
+        ...
+
+
 class Versions(Protocol):
     """An optional port of homes whose code is published in versions that stay, and can be invoked by name after newer
     ones have replaced them.
@@ -354,11 +361,10 @@ class Home(Struct, frozen=True):
     than any caller would need. ``writes_are_paid``: work that can wait shares a write. ``reads_are_paid``: waiting
     callers poll seldom. ``pages_tear``: a page of a query is no snapshot, and may show a part of a commit.
     ``heads_go_first``: an expired head may be deleted before the other items of its partition.
-    ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the
-    home was created, and is unique; empty: read it when it is needed. ``token`` returns what a caller on this machine
-    must send to the home's API, which only its owner can read. ``sealed``: bodies are stored sealed,
-    so no other place, such as a log, may hold their values. ``serves`` says of a partition whether this process works
-    on it, if it has the code: else it is left to another one, which wake-ups reach.
+    ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the home was created, and is
+    unique; empty: read it when it is needed. ``token`` returns what a caller on this machine must send to the home's
+    API, which only its owner can read. ``sealed``: bodies are stored sealed, so no other place, such as a log, may hold
+    their values. ``serves`` says of a partition whether this process works on it, if it has the code.
     """
 
     url: str
@@ -377,6 +383,7 @@ class Home(Struct, frozen=True):
     invoker: Invoker | None = None
     metered: Metered | None = None
     versions: Versions | None = None
+    laggards: Laggards | None = None
     redelivery: Redelivery | None = None
     services: Services | None = None
     dead_letters: DeadLetters | None = None

@@ -422,13 +422,16 @@ def test_events_come_by_the_queue_that_lets_their_rules_and_nobody_else():
     assert not [each for owner, each in statements(OTHERWISE) if owner == "OrderedPolicy" and each["Effect"] == "Allow"]
 
 
-def test_the_stream_rings_for_what_is_new_and_the_function_may_read_it():
+def test_the_function_is_shown_what_is_due_and_was_due_and_may_read_the_stream():
     table = of_type(WITHOUT_ORDER, "AWS::DynamoDB::Table")["Table"]
-    assert table["StreamSpecification"] == {"StreamViewType": "NEW_IMAGE"}
+    assert table["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
     source = of_type(WITHOUT_ORDER, "AWS::Lambda::EventSourceMapping")["StreamSource"]
     assert source["EventSourceArn"] == {"Fn::GetAtt": ["Table", "StreamArn"]}
     patterns = [json.loads(each["Pattern"]) for each in source["FilterCriteria"]["Filters"]]
-    assert all(each["eventName"] == ["INSERT"] for each in patterns)
+    due = {"w": {"S": [{"exists": True}]}}
+    heads = {"s": {"S": ["@"]}}
+    assert patterns == [{"dynamodb": {"Keys": heads, each: due}} for each in ("NewImage", "OldImage")]
+    assert source["MaximumRetryAttempts"] == source["MaximumRecordAgeInSeconds"] == -1, "nothing is left out"
     (let,) = [each for name, each in statements(WITHOUT_ORDER) if name == "WorkerPolicy" and each["Sid"] == "Stream"]
     assert text_of(let["Resource"][0]).endswith(":table/shop-holdfast/stream/*")
     assert "StreamOldAlarm" in of_type(WITHOUT_ORDER, "AWS::CloudWatch::Alarm")

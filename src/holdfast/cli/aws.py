@@ -6,7 +6,7 @@ import asyncio
 
 import click
 
-from holdfast.backends.aws import Cleaned, Settings, clean_up, create_table, parse_address, set_up, settle_parts
+from holdfast.backends.aws import Cleaned, Cover, Settings, clean_up, create_table, parse_address, set_up, settle_parts
 from holdfast.cli.aws_verify import verify_account
 from holdfast.cli.progress import Ticker
 from holdfast.cli.session import Session, examples, on_home
@@ -91,24 +91,31 @@ def clean(session: Session, *, url: str | None, dry_run: bool) -> None:
         "holdfast aws settings 'aws://shop?region=eu-west-1'",
         "holdfast aws settings -a shop:app --parts 20",
         "holdfast aws settings -a shop:app --settle --json",
+        "holdfast aws settings -a shop:app --cover stream",
     ),
 )
 @url_argument
 @click.option(
     "--parts", type=int, help="The number of parts of the index of what is due, from six minutes from now on."
 )
+@click.option(
+    "--cover", type=click.Choice(["index", "stream"]), help="What finds accepted work whose wake-up was lost."
+)
 @click.option("--settle", is_flag=True, help="Move what is still in parts that are no longer used.")
 @on_home
-def settings(session: Session, *, url: str | None, parts: int | None, settle: bool) -> None:
+def settings(session: Session, *, url: str | None, parts: int | None, cover: Cover | None, settle: bool) -> None:
     """Show the settings of a home, or change them while it works.
 
     Each part of the index takes 1,000 writes a second. A change takes effect six minutes later, when every process has
     read it. After a change to fewer parts, sweeps look into the earlier ones too until they are settled, which is
     possible an hour after the change.
+
+    The index finds accepted work whose wake-up was lost, and costs two units for each message and each start. With
+    --cover stream, which needs a deployment with --stream, only what is still to be done a minute later enters it.
     """
     home = _home_of(session, url)
     moved = asyncio.run(settle_parts(home)) if settle else None
-    there = asyncio.run(set_up(home, parts=parts))
+    there = asyncio.run(set_up(home, parts=parts, cover=cover))
     told = [_told(there)]
     if moved is not None:
         told.insert(0, f"moved {moved:,} heads")
@@ -120,4 +127,4 @@ def _told(there: Settings) -> str:
     parts = f"{there.parts} part{'' if there.parts == 1 else 's'}"
     since = f" since {iso(moment(there.since))}" if there.since else ""
     before = f"; before: {', '.join(map(str, there.parts_before))}" if there.parts_before else ""
-    return f"the index of what is due has {parts}{since}{before}"
+    return f"the index of what is due has {parts}{since}{before}; lost wake-ups are found by the {there.cover}"

@@ -9,7 +9,6 @@ from typing import Any, Final
 from holdfast.backends.aws import names
 from holdfast.backends.aws.names import DOORBELL, LIVE, ORDERED, SWEEP, base
 from holdfast.backends.aws.routes import MAIN, routes_text
-from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import ConfigurationError
 from holdfast.infra.events import called_at_times
 from holdfast.infra.function_options import Existing, Function, LocalCode, UploadedCode, digest_of, function_id
@@ -18,29 +17,28 @@ from holdfast.infra.intrinsics import REGION, Properties, Resources, attribute, 
 from holdfast.infra.options import Fabric
 from holdfast.infra.queues import logical_id
 from holdfast.items import HEAD
-from holdfast.messaging.bus_queue import QUEUES
-from holdfast.messaging.outbox import ENTRY_PREFIX
 
 Resolve = Callable[[Any], Any]
 
 NOT_OF_A_VERSION: Final = frozenset({"Code", "RecursiveLoop", "ReservedConcurrentExecutions"})
 """Properties of the function alone. (Its code is known by its digest.)"""
 
-NEWS: Final[tuple[Properties, ...]] = (
-    {"dynamodb": {"Keys": {"s": {"S": [{"prefix": INBOX_PREFIX}]}}}},
-    {"dynamodb": {"Keys": {"p": {"S": [{"prefix": each} for each in QUEUES]}, "s": {"S": [{"prefix": ENTRY_PREFIX}]}}}},
-    {
-        "dynamodb": {
-            "Keys": {"s": {"S": [HEAD]}},
-            "NewImage": {"o": {"S": [{"exists": False}]}, "d": {"N": [{"exists": True}]}},
-        }
-    },
-)
-"""Messages, events, and heads that are due and have no owner: what ``runtime.shapes`` handles. Lambda is not invoked
-for the rest, which costs nothing ("Using event filtering with a DynamoDB event source", Lambda developer guide)."""
+DUE: Final = {"w": {"S": [{"exists": True}]}}
 
-STREAM_TRIES: Final = 3
-STREAM_AGE_SECONDS: Final = 300
+SHOWN: Final[tuple[Properties, ...]] = tuple(
+    {"dynamodb": {"Keys": {"s": {"S": [HEAD]}}, image: DUE}} for image in ("NewImage", "OldImage")
+)
+"""Heads that are due now, or were before a change: what ``runtime.shapes`` handles. Lambda is not invoked for the rest,
+which costs nothing ("Using event filtering with a DynamoDB event source", Lambda developer guide)."""
+
+STREAM_WINDOW_SECONDS: Final = 60
+"""So long the changes gather: most work is done by then, and its end is in the same batch."""
+
+FOR_EVER: Final = -1
+"""A batch is tried again until its records leave the stream, after a day ("Polling and batching streams", Lambda
+developer guide): nothing of it may be left out."""
+
+MOST_RECORDS: Final = 10_000
 
 
 def home_url(fabric: Fabric, function: str | None = None) -> Properties:
@@ -170,16 +168,18 @@ def _source(fabric: Fabric, queue: str, target: Any) -> Resources:
 
 
 def _stream(target: Any) -> Resources:
-    """New work in the table. These are only hints: none is tried for long, the sweep finds the rest."""
+    """What is due in the table. What is still to be done when it comes enters the index."""
     properties = {
         "EventSourceArn": attribute("Table", "StreamArn"),
         "FunctionName": target,
         "StartingPosition": "LATEST",
-        "FilterCriteria": {"Filters": [{"Pattern": json.dumps({"eventName": ["INSERT"], **each})} for each in NEWS]},
+        "FilterCriteria": {"Filters": [{"Pattern": json.dumps(each)} for each in SHOWN]},
         "FunctionResponseTypes": ["ReportBatchItemFailures"],
+        "BatchSize": MOST_RECORDS,
+        "MaximumBatchingWindowInSeconds": STREAM_WINDOW_SECONDS,
         "BisectBatchOnFunctionError": True,
-        "MaximumRetryAttempts": STREAM_TRIES,
-        "MaximumRecordAgeInSeconds": STREAM_AGE_SECONDS,
+        "MaximumRetryAttempts": FOR_EVER,
+        "MaximumRecordAgeInSeconds": FOR_EVER,
     }
     return {"StreamSource": resource("AWS::Lambda::EventSourceMapping", properties)}
 

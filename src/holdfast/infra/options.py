@@ -93,7 +93,8 @@ class Fabric(Struct, frozen=True, kw_only=True):
     own_table         the table exists already, created by ``create_table`` or another stack
     own_bucket        a bucket that exists already
     key_arn           encrypt with this KMS key, instead of AWS's own keys for each service
-    stream            the table's stream sends wake-ups too: at once, in case a writer died before it could
+    stream            the table's stream can find accepted work whose wake-up was lost, instead of the index of what
+                      is due, which costs two units for each message: see ``holdfast aws settings --cover stream``
     ordered           the ordered queue, which feeds actors; an idle one costs a little
     ordered_receives  after this many receipts an ordered message becomes a dead letter
     batch_size        the most messages per invocation

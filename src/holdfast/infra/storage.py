@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast.backends.aws.names import base
-from holdfast.backends.aws.table import TTL_ATTRIBUTE, table_definition
+from holdfast.backends.aws.table import STREAM_VIEW, TTL_ATTRIBUTE, table_definition
 from holdfast.infra.intrinsics import KEPT_ALWAYS, Resources, arn, here, joined, ref, resource
 from holdfast.infra.options import Fabric
 
@@ -31,7 +31,7 @@ def table(fabric: Fabric) -> Resources:
         if fabric.key_arn
         else None,
         "DeletionProtectionEnabled": fabric.keep_data,
-        "StreamSpecification": {"StreamViewType": "NEW_IMAGE"} if fabric.stream else None,
+        "StreamSpecification": {"StreamViewType": STREAM_VIEW} if fabric.stream else None,
     }
     return {"Table": resource("AWS::DynamoDB::Table", properties, kept=fabric.keep_data, policy=KEPT_ALWAYS)}
 

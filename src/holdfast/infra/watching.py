@@ -28,7 +28,7 @@ LARGE_ITEM_BYTES: Final = 380 * 1024
 GIGABYTE: Final = 10**9
 
 OLD_MESSAGE_SECONDS: Final = 300
-OLD_RECORD_MS: Final = 60_000
+OLD_RECORD_MS: Final = 600_000
 
 
 class Metric(Struct, frozen=True):

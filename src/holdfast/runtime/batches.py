@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import UnknownName
+from holdfast.errors import ConfigurationError, UnknownName
 from holdfast.kernel.host import quiet
 from holdfast.messaging.arrivals import IncomingEvent
 from holdfast.messaging.declarations import Publishes, take_from_bus
@@ -28,6 +28,7 @@ from holdfast.runtime.shapes import (
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.kernel.wakeups import Invocations
+    from holdfast.ports import Home
     from holdfast.runtime.lambda_table import Order
 
 
@@ -53,8 +54,8 @@ def batch_of(work: Messages | Ordered | Changes) -> Batch:
             return Batch([each.id for each in messages])
         case Ordered(ordered):
             return Batch([each.id for each in ordered])
-        case Changes(changes):
-            return Batch([id for id, _ in changes])
+        case Changes():
+            return Batch([])
 
 
 async def handle(
@@ -71,15 +72,8 @@ async def handle(
             told = await asyncio.gather(*(handle_group(batch.done, each, app, host.clock) for each in groups.values()))
             await postpone([each for group in told for each in group], host.home, host.telemetry.emit)
             await quiet(host)
-        case Changes(changes):
-            for _, partition in changes:
-                if partition is not None:
-                    _check_or_pass_on(partition, host, calls)
-            await quiet(host)
-            for id, partition in changes:
-                if partition in calls.failures:
-                    return  # Lambda delivers again from the first failure on
-                batch.done(id)
+        case Changes() as changes:
+            await keep_laggards(changes, host.home)
 
 
 async def _handle_messages(
@@ -115,12 +109,13 @@ async def _begin(message: Message, app: Publishes, host: Host, calls: Invocation
     return command
 
 
-def _check_or_pass_on(partition: str, host: Host, calls: Invocations) -> None:
-    """The stream also holds what other functions and other apps serve."""
-    if host.home.serves(partition):
-        host.check(partition)
-    else:
-        calls.wake(partition, 0)
+async def keep_laggards(changes: Changes, home: Home) -> None:
+    """What the stream shows as still to be done comes into the index. An error fails the whole batch, which Lambda
+    delivers again: nothing of it may be left out (G1).
+    """
+    if home.laggards is None:
+        raise ConfigurationError(f"records of a stream of DynamoDB came to a function whose home is {home.url}")
+    await home.laggards.keep(changes.unfinished)
 
 
 def take_wake_up(wake_up: WakeUp, host: Host, calls: Invocations) -> None:

@@ -14,13 +14,10 @@ from msgspec import Raw, Struct
 
 from holdfast.codec.collisions import MOST_ALIKE, numbers_collide
 from holdfast.commands.arguments import NO_ARGUMENTS
-from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import ConfigurationError, InvalidInput
 from holdfast.items import HEAD
 from holdfast.letters import ORIGINAL_ID
 from holdfast.messaging.arrivals import IncomingEvent
-from holdfast.messaging.bus_queue import QUEUES
-from holdfast.messaging.outbox import ENTRY_PREFIX
 from holdfast.runtime.lambda_table import Order, Sweep, order_of
 
 CLOCKS: Final = frozenset({"aws.events", "aws.scheduler"})
@@ -89,9 +86,14 @@ class OrderedCall(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Changes(Struct, frozen=True):
-    """Records of the table's stream: their sequence numbers, and the entity to check because of each, if any."""
+    """Records of the table's stream, in their order: an entity, and whether there was something to do for it then."""
 
-    changes: tuple[tuple[str, str | None], ...]
+    changes: tuple[tuple[str, bool], ...]
+
+    @property
+    def unfinished(self) -> list[str]:
+        """The entities for which there was something to do after the last of their changes."""
+        return [partition for partition, waits in dict(self.changes).items() if waits]
 
 
 class Direct(Struct, frozen=True):
@@ -196,7 +198,7 @@ def _batch(records: list[dict[str, Any]]) -> Work:
             return Ordered(tuple(_ordered(record) for record in records))
         return Messages(tuple(_message(record) for record in records))
     if sources == {"aws:dynamodb"}:
-        return Changes(tuple((str(each["dynamodb"]["SequenceNumber"]), _changed(each)) for each in records))
+        return Changes(tuple(_changed(each) for each in records if each["dynamodb"]["Keys"]["s"]["S"] == HEAD))
     raise InvalidInput(f"this function knows no records from {', '.join(sorted(sources))}")
 
 
@@ -233,16 +235,9 @@ def _digits(attribute: Any) -> str:
     return text if text.isascii() and text.isdecimal() else ""
 
 
-def _changed(record: dict[str, Any]) -> str | None:
-    """The entity to check because of a change: one that is new and waits, or that got a message or an event.
-
-    The stream also shows the writes of turns. They lead to no check, or checks would never end.
+def _changed(record: dict[str, Any]) -> tuple[str, bool]:
+    """The entity that a record of the stream is about, and whether its head is due since then: it has ``w``, which its
+    owner takes away with what it was for.
     """
-    image: dict[str, Any] = record["dynamodb"].get("NewImage", {})
-    keys: dict[str, Any] = record["dynamodb"]["Keys"]
-    partition, sort = str(keys["p"]["S"]), str(keys["s"]["S"])
-    waits = sort == HEAD and "o" not in image and "d" in image
-    is_event = sort.startswith(ENTRY_PREFIX) and partition.startswith(QUEUES)
-    if record.get("eventName") == "INSERT" and (waits or is_event or sort.startswith(INBOX_PREFIX)):
-        return partition
-    return None
+    partition = str(record["dynamodb"]["Keys"]["p"]["S"])
+    return partition, "w" in record["dynamodb"].get("NewImage", {})

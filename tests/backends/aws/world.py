@@ -6,6 +6,7 @@ doorbells are simulated, and blobs, as there is no S3, are in memory.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import itertools
 import os
@@ -18,11 +19,15 @@ from tests.backends.aws import hostile
 from holdfast.backends.aws import Bells, DynamoStore, LocalDoorbell, Transport
 from holdfast.backends.aws.blobs import INLINE_BYTES
 from holdfast.backends.aws.connection import Connection, ThreadedConnection, perform
+from holdfast.backends.aws.enclosing import Action, enclosed_in
+from holdfast.backends.aws.laggards import StreamLaggards
 from holdfast.backends.aws.layout import DUE_INDEX, decode
 from holdfast.backends.aws.requests import BOUNDS, Writing
+from holdfast.backends.aws.settings import Settings
 from holdfast.backends.aws.table import table_definition
 from holdfast.backends.memory import MemoryData
 from holdfast.backends.memory.blobs import MemoryBlobs
+from holdfast.clock import Clock
 from holdfast.ids import new_id
 from holdfast.items import Bounds, Item, Put
 from holdfast.ports import Home
@@ -34,6 +39,9 @@ CHANGES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"
 """The requests by which a store changes anything."""
 
 NUMBERS = itertools.count()
+
+STREAM_LATE_SECONDS = 100.0
+"""Longer than any retry of a wake-up."""
 
 
 def new_table(client: Any) -> str:
@@ -97,6 +105,7 @@ class InlineConnection:
         database.requests += 1
         if operation in CHANGES:
             database.changes += 1
+            database.changed()
         return outside().run(perform, database.way, operation, parameters)
 
     def close(self) -> None:
@@ -105,6 +114,11 @@ class InlineConnection:
 
 class DynamoDatabase:
     """One new table, which each process of a world has a store on."""
+
+    settings: Any = None
+
+    def changed(self) -> None:
+        """Something was written."""
 
     def __init__(self, client: Any, *, bounds: Bounds = BOUNDS, holds: Iterable[Item] = ()) -> None:
         self.client = client
@@ -118,7 +132,7 @@ class DynamoDatabase:
         self._index: tuple[int, list[dict[str, Any]]] = (-1, [])
         self._seen: tuple[int, list[Item]] = (-1, [])
         for item in holds:
-            request = Writing(self.table, b"", "").one(Put(item))
+            request = Writing(self.table, b"", "").one(Action(Put(item), 0))
             perform(client, request.operation, request.parameters)
 
     def connect(self) -> Connection:
@@ -127,7 +141,7 @@ class DynamoDatabase:
 
     async def open(self, owner: str) -> Home:
         transport = Transport(self.connect(), self.table, random=Random(len(self.stores)))
-        store = DynamoStore(transport, self.table)
+        store = DynamoStore(transport, self.table, settings=self.settings)
         self.stores.append(store)
         return Home(
             url=f"aws://{self.table}",
@@ -170,7 +184,8 @@ class DynamoDatabase:
 
     def _scan(self) -> list[Item]:
         wires = self._all_of({"TableName": self.table, "ConsistentRead": True})
-        found = sorted(map(decode, wires), key=lambda item: (item.partition, item.sort))
+        enclosed = (item for wire in wires for item in enclosed_in(wire))
+        found = sorted((*map(decode, wires), *enclosed), key=lambda item: (item.partition, item.sort))
         watched = WatchedData()
         for item in found:
             watched.check_segment_at_rest(item)
@@ -202,3 +217,37 @@ class DynamoDatabase:
 
     def drop(self) -> None:
         drop_table(self.client, self.table)
+
+
+class StreamSettings:
+    """The stream covers what is due, and nothing is read for it."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or VirtualClock()
+
+    async def now(self) -> Settings:
+        return Settings(cover="stream")
+
+
+class StreamedDatabase(DynamoDatabase):
+    """A table whose stream covers what is due. It comes late, and all at once: what is still to be done by then."""
+
+    settings = StreamSettings()
+    kept = 0
+
+    def changed(self) -> None:
+        if not self._expected:
+            self._expected = True
+            asyncio.get_running_loop().call_later(STREAM_LATE_SECONDS, self._come, context=outside())
+
+    _expected = False
+
+    def _come(self) -> None:
+        self._expected = False
+        self._coming = asyncio.ensure_future(self._keep())
+
+    async def _keep(self) -> None:
+        wires = self._all_of({"TableName": self.table, "ConsistentRead": True})
+        late = [wire["p"]["S"] for wire in wires if "w" in wire and "q" not in wire]
+        transport = Transport(self.connect(), self.table, random=Random(0))
+        self.kept += await StreamLaggards(transport, self.table, self.settings).keep(late)

@@ -21,6 +21,7 @@ from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.dead_letters import SqsDeadLetters
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.aws.growth import TableSize
+from holdfast.backends.aws.laggards import StreamLaggards, change_cover
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.objects import Objects
 from holdfast.backends.aws.parts import change_parts, settle
@@ -28,7 +29,7 @@ from holdfast.backends.aws.redelivery import SqsRedelivery
 from holdfast.backends.aws.requests import BOUNDS
 from holdfast.backends.aws.routes import Routes, parse_routes
 from holdfast.backends.aws.services import AwsServices
-from holdfast.backends.aws.settings import KnownSettings, Settings, read_settings
+from holdfast.backends.aws.settings import Cover, KnownSettings, Settings, read_settings
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport
@@ -189,6 +190,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         invoker=doorbell,
         metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter, size), size.refresh),
         versions=versions,
+        laggards=StreamLaggards(transport, address.table, settings),
         redelivery=SqsRedelivery(queue),
         services=address.services(),
         dead_letters=SqsDeadLetters(queue, address.prefix, address.parsed_routes().queues),
@@ -260,8 +262,11 @@ async def clean_up(
             blobs.close()
 
 
-async def set_up(url: str, *, parts: int | None = None, clock: Clock | None = None) -> Settings:
-    """The settings of a home, after a change if ``parts`` is given: the number of parts of the index of what is due.
+async def set_up(
+    url: str, *, parts: int | None = None, cover: Cover | None = None, clock: Clock | None = None
+) -> Settings:
+    """The settings of a home, after a change if ``parts`` is given, the number of parts of the index of what is due, or
+    ``cover``: whether accepted work is found by this index alone, or by the stream of the table too.
 
     A change takes effect six minutes later. See ``settings``. Raises ``ConfigurationError``, and like every request.
     """
@@ -269,6 +274,8 @@ async def set_up(url: str, *, parts: int | None = None, clock: Clock | None = No
     transport = Transport(address.connect(), address.table, random=Random(new_seed()))
     store = DynamoStore(transport, address.table)
     try:
+        if cover is not None:
+            await change_cover(store, transport, cover)
         if parts is None:
             return await read_settings(transport, address.table)
         return await change_parts(store, parts, clock or SystemClock())
@@ -293,6 +300,7 @@ __all__ = [
     "Address",
     "Bells",
     "Cleaned",
+    "Cover",
     "DynamoStore",
     "EventBridgeBus",
     "LambdaVersions",

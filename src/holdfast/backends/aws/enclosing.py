@@ -43,13 +43,14 @@ class Action(Struct, frozen=True):
     """What is asked of one item: its write, the messages that it encloses, and the enclosed ones that it removes.
 
     ``index`` is the place of the write in the call, and each message has its own; ``NOT_IN_CALL`` if only messages of
-    this head are in it. ``beside`` are the messages for it that become items. ``freed`` are the bytes of those removed.
+    this head are in it. ``separate`` are the messages for it that become items. ``freed`` are the bytes of those
+    removed.
     """
 
     write: Write
     index: int
     adds: tuple[tuple[int, Item], ...] = ()
-    beside: tuple[tuple[int, Item], ...] = ()
+    separate: tuple[tuple[int, Item], ...] = ()
     removes: tuple[tuple[int, str], ...] = ()
     freed: int = 0
 
@@ -61,7 +62,7 @@ class Action(Struct, frozen=True):
     @property
     def counted(self) -> dict[str, int]:
         """What is added to the counts of the head."""
-        counts = {"lc": self.added - self.freed} | {beside(item.sort): 1 for _, item in self.beside}
+        counts = {"lc": self.added - self.freed} | {count_of(item.sort): 1 for _, item in self.separate}
         return {name: count for name, count in counts.items() if count}
 
 
@@ -73,7 +74,7 @@ def is_message(sort: str) -> bool:
     return sort.startswith(PREFIXES)
 
 
-def beside(sort: str) -> str:
+def count_of(sort: str) -> str:
     """The attribute of a head that counts the writes of messages that became items, with the prefix of this one."""
     return f"s{sort[0]}"
 
@@ -232,14 +233,14 @@ def refusal(action: Action, there: Attributes | None) -> Refused | Full | Gone |
 
     The first condition of the call that does not hold counts, as with separate items.
     """
-    if there is not None and {beside(item.sort) for _, item in action.adds} & there.keys():
+    if there is not None and {count_of(item.sort) for _, item in action.adds} & there.keys():
         return Full(place(action.write)[0])  # it may be an item
     head = None if there is None else decode(there)
     refused: list[tuple[int, Item | None]] = []
     if action.index != NOT_IN_CALL and not _holds(action.write, head):
         refused.append((action.index, head))
     within = {} if there is None else {item.sort: item for item in enclosed_in(there)}
-    coming = (*action.adds, *action.beside)
+    coming = (*action.adds, *action.separate)
     refused += [(index, within[item.sort]) for index, item in coming if item.sort in within]
     if refused:
         return Refused(*min(refused, key=itemgetter(0)))

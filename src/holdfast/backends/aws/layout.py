@@ -14,6 +14,7 @@ Names of attributes are billed bytes, so they are short; zero, empty values and 
 | ``b``, ``z`` | body; ``z`` if it is compressed (zlib) |
 | ``n`` | the nonce of the last write, by which a write that is sent again is recognised |
 | ``i#…``, ``o#…`` | of heads only: the body of a small message, under its sort key (``enclosing``) |
+| ``w`` | of heads only, instead of ``q``: it is due now, and the stream of the table shows it (``laggards``) |
 | ``lc``, ``si``, ``so`` | of heads only: the bytes of these, and how often messages became items instead |
 
 TTL deletes an expired head and leaves the journal of its execution. One that is started again under the same id has
@@ -83,6 +84,15 @@ def part_of(partition: str, parts: int) -> str:
     return str(zlib.crc32(partition.encode()) % parts)
 
 
+STREAMED: Final = text("1")
+"""What ``w`` holds. A filter of a stream finds a string that exists."""
+
+
+def is_streamed(due_at: int | None, until: int | None) -> bool:
+    """Whether the stream covers a head that is due then, so that it need not be in the index."""
+    return due_at is not None and until is not None and due_at <= until
+
+
 def body_attribute(body: bytes) -> tuple[str, bytes]:
     """The name of the attribute for a body, and its value: compressed if that makes it smaller."""
     if COMPRESSED_FROM_BYTES < len(body) <= LARGEST_COMPRESSED_BYTES:
@@ -92,8 +102,9 @@ def body_attribute(body: bytes) -> tuple[str, bytes]:
     return "b", body
 
 
-def encode(item: Item, nonce: bytes, parts: int = DEFAULT_PARTS) -> Attributes:
-    """An item as the write with this nonce stores it, where the index has this number of parts.
+def encode(item: Item, nonce: bytes, parts: int = DEFAULT_PARTS, streamed_until: int | None = None) -> Attributes:
+    """An item as the write with this nonce stores it, where the index has this number of parts, and the stream covers
+    what is due until then (milliseconds), if it covers anything.
 
     Raises ``PayloadTooLarge``, ``InvalidInput``.
     """
@@ -105,8 +116,11 @@ def encode(item: Item, nonce: bytes, parts: int = DEFAULT_PARTS) -> Attributes:
     numbers = {"r": item.revision or None, "e": item.epoch or None}
     numbers |= {"lu": item.lease_until, "d": item.due_at, "xm": item.expires_at}
     wire |= {name: number(value) for name, value in numbers.items() if value is not None}
-    if item.sort == HEAD and item.due_at is not None:
-        wire["q"] = text(part_of(item.partition, parts))
+    if item.sort == HEAD:
+        if is_streamed(item.due_at, streamed_until):
+            wire["w"] = STREAMED
+        elif item.due_at is not None:
+            wire["q"] = text(part_of(item.partition, parts))
     if item.expires_at is not None:
         wire["x"] = number(ttl_seconds(item.expires_at, item.sort))
     if item.body:

@@ -49,7 +49,7 @@ async def change_parts(store: DynamoStore, parts: int, clock: Clock) -> Settings
         raise ConfigurationError(f"a change takes effect at {iso(moment(there.since))}: change it again after that")
     before = (*(each for each in there.parts_before if each != parts), there.parts)
     wanted = replace(there, parts=parts, parts_before=before, since=now + ANNOUNCED_MS)
-    await _write(store, item, wanted)
+    await write_settings(store, item, wanted)
     return wanted
 
 
@@ -76,7 +76,7 @@ async def settle(store: DynamoStore, transport: Transport, clock: Clock) -> int:
             moved += sum(await asyncio.gather(*some))
         if moved == before:
             await asyncio.sleep(LAG_SECONDS)
-    await _write(store, item, replace(there, parts_before=()))
+    await write_settings(store, item, replace(there, parts_before=()))
     return moved
 
 
@@ -121,7 +121,8 @@ async def _move(found: tuple[str, str], parts: int, table: str, transport: Trans
     return True
 
 
-async def _write(store: DynamoStore, there: Item | None, wanted: Settings) -> None:
+async def write_settings(store: DynamoStore, there: Item | None, wanted: Settings) -> None:
+    """Replace the settings that were read. Raises ``ConfigurationError`` if another process has changed them since."""
     revision = 0 if there is None else there.revision
     item = Item(SALT_PARTITION, SETTINGS_SORT, revision=revision + 1, body=msgspec.json.encode(wanted))
     try:

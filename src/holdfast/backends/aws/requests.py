@@ -8,13 +8,15 @@ from typing import Any, Final
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.backends.aws.conditions import Term, Words, guarded
-from holdfast.backends.aws.enclosing import MOST_BYTES, Action, beside
+from holdfast.backends.aws.enclosing import MOST_BYTES, Action, count_of
 from holdfast.backends.aws.layout import (
     DEFAULT_PARTS,
+    STREAMED,
     Attributes,
     body_attribute,
     check_size,
     encode,
+    is_streamed,
     key,
     number,
     part_of,
@@ -44,12 +46,15 @@ class Request(Struct, frozen=True):
 
 
 class Writing(Struct, frozen=True):
-    """How writes become requests: to which table, under which nonce, and with how many parts of the index."""
+    """How writes become requests: to which table, under which nonce, with how many parts of the index, and until when
+    (milliseconds) the stream covers what is due, if it covers anything.
+    """
 
     table: str
     nonce: bytes
     token: str
     parts: int = DEFAULT_PARTS
+    streamed_until: int | None = None
 
     def one(self, action: Action) -> Request:
         """The request for what is asked of a single item. A refusal carries the existing item."""
@@ -86,7 +91,7 @@ class Writing(Struct, frozen=True):
         words, write = Words(), action.write
         match write:
             case Put(item, when):
-                wire = encode(item, self.nonce, self.parts) | enclosed(action)
+                wire = encode(item, self.nonce, self.parts, self.streamed_until) | enclosed(action)
                 operation, size = "Put", size_bytes(wire)
                 parameters: dict[str, Any] = {"Item": wire}
             case Update():
@@ -115,9 +120,9 @@ def _terms(action: Action, words: Words) -> Sequence[Term]:
     """The conditions of the messages that an action encloses and removes, next to those of its write."""
     if not isinstance(action.write, Update):
         return []  # a new head encloses nothing yet
-    coming = (*action.adds, *action.beside)
+    coming = (*action.adds, *action.separate)
     missing = [item.sort for _, item in coming]
-    missing += sorted({beside(item.sort) for _, item in action.adds})
+    missing += sorted({count_of(item.sort) for _, item in action.adds})
     terms = [Term(f"attribute_not_exists({words.name(each)})") for each in missing]
     terms += [Term(f"attribute_exists({words.name(sort)})") for _, sort in action.removes]
     if action.adds:
@@ -146,6 +151,7 @@ class _Change:
         self._sets: dict[str, str] = {}
         self._removed: list[str] = []
         self._part = part_of(update.partition, writing.parts) if update.sort == HEAD else None
+        self._streamed_until = writing.streamed_until
         self._new: Attributes = key(update.partition, update.sort)
         self._set("n", {"B": writing.nonce})
         self._plain("st", UNSET if update.status is UNSET else (update.status or None), text)
@@ -194,8 +200,14 @@ class _Change:
 
     def _due(self, due_at: int | UnsetType | None) -> None:
         self._plain("d", due_at, number)
-        if self._part is not None and due_at is not UNSET:
-            self._plain("q", None if due_at is None else self._part, text)
+        if self._part is None or due_at is UNSET:
+            return
+        streamed = is_streamed(due_at, self._streamed_until)
+        self._plain("q", None if due_at is None or streamed else self._part, text)
+        if streamed:
+            self._set("w", STREAMED)
+        else:
+            self._removed.append("w")
 
     def _expiry(self, expires_at: int | UnsetType | None) -> None:
         self._plain("xm", expires_at, number)

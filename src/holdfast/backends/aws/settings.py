@@ -35,11 +35,18 @@ TRUSTED_MS: Final = 5 * MS_PER_MINUTE
 the wall clock: a process that was frozen for an hour reads them first."""
 
 
+Cover = Literal["index", "stream"]
+
+STREAMED_MS: Final = MS_PER_MINUTE
+"""What is due sooner than this is covered by the stream, if it covers anything: the index would be told in vain."""
+
+
 class Settings(Struct, frozen=True, omit_defaults=True):
     """The settings of a home. ``parts_before`` are earlier numbers of parts, the last one of which is in use until
     ``since`` (milliseconds).
 
-    ``cover`` is what finds accepted work whose wake-up was lost: the index alone, or the table's stream too.
+    ``cover`` is what finds accepted work whose wake-up was lost: the index alone, or the table's stream too, which
+    brings into the index what is still to be done a minute later (``laggards``).
 
     >>> Settings(parts=20, parts_before=(4,), since=1_000).at(999).parts
     4
@@ -47,7 +54,7 @@ class Settings(Struct, frozen=True, omit_defaults=True):
 
     parts: int = DEFAULT_PARTS
     parts_before: tuple[int, ...] = ()
-    cover: Literal["index", "stream"] = "index"
+    cover: Cover = "index"
     since: int = 0
 
     @property
@@ -59,6 +66,10 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     def left_parts(self) -> Sequence[str]:
         """Those in which no head is put any more."""
         return self.read_parts[self.parts :]
+
+    def streamed_until(self, now: int) -> int | None:
+        """The stream covers what is due until then (milliseconds); ``None`` if it covers nothing."""
+        return now + STREAMED_MS if self.cover == "stream" else None
 
     def at(self, now: int) -> Settings:
         """As they apply at a time (milliseconds): before ``since`` the earlier number of parts is used."""
@@ -76,6 +87,11 @@ class KnownSettings:
         self._clock = clock
         self._known: tuple[Settings, int] | None = None
         self._reading = asyncio.Lock()
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which they apply."""
+        return self._clock
 
     async def now(self) -> Settings:
         """The settings that apply now. Raises like every request to the table."""

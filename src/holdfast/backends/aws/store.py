@@ -30,7 +30,7 @@ from holdfast.backends.aws.enclosing import (
     Gone,
     Known,
     actions_of,
-    beside,
+    count_of,
     is_message,
     may_be_messages,
     merged,
@@ -126,7 +126,8 @@ class DynamoStore:
                 await self._look(partition, writes)
             actions = actions_of(writes, self._known, full)
             token = new_id()
-            writing = Writing(self.table, bytes.fromhex(token)[:NONCE_BYTES], token, settings.parts)
+            nonce = bytes.fromhex(token)[:NONCE_BYTES]
+            writing = Writing(self.table, nonce, token, settings.parts, self._streamed_until(settings))
             match await (self._one(actions[0], writing) if len(actions) == 1 else self._several(actions, writing)):
                 case Full(partition):
                     full.add(partition)
@@ -257,9 +258,9 @@ class DynamoStore:
 
     async def _enclose_again(self, head: Attributes, prefix: str) -> None:
         """No message of this prefix is an item, so the next ones may be enclosed; unless one has come meanwhile."""
-        if prefix not in PREFIXES or (seen := head.get(beside(prefix))) is None:
+        if prefix not in PREFIXES or (seen := head.get(count_of(prefix))) is None:
             return
-        partition, counts = head["p"]["S"], {"#c": beside(prefix)}
+        partition, counts = head["p"]["S"], {"#c": count_of(prefix)}
         parameters: dict[str, Any] = {
             "TableName": self.table,
             "Key": key(partition, HEAD),
@@ -279,6 +280,9 @@ class DynamoStore:
 
     async def _read_parts(self) -> Sequence[str]:
         return (await self._settings_now()).read_parts
+
+    def _streamed_until(self, settings: Settings) -> int | None:
+        return None if self._settings is None else settings.streamed_until(self._settings.clock.now_ms())
 
     async def _settings_now(self) -> Settings:
         return DEFAULTS if self._settings is None else await self._settings.now()

@@ -10,6 +10,9 @@ from holdfast.backends.aws.failures import Hopeless, explained
 from holdfast.backends.aws.layout import DUE_INDEX
 from holdfast.errors import StoreUnavailable, StoreUnusable
 
+STREAM_VIEW: Final = "NEW_AND_OLD_IMAGES"
+"""What the stream of a table shows, if it has one: that there was something to do, and that there is not any more."""
+
 TTL_ATTRIBUTE: Final = "x"
 LOOKS: Final = 240
 PAUSE_SECONDS: Final = 0.5

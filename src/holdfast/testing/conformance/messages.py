@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -40,13 +40,27 @@ PARTITIONS: Final = st.sampled_from(["a", "b"])
 PLACES: Final = st.sampled_from(["i#1#me", "i#2#me", "i#2#you", "i#3#é'; --", "o#1#me", "o#2#me"])
 BODIES: Final = st.sampled_from([b"", b"x", b"y" * 1_500, b"z" * 3_000])
 HEADS: Final = st.sampled_from([EXISTS, UNOWNED, StatusIn(("", "open")), RevisionIs(1), RevisionIs(3)])
+
+
+def _message(partition: str, sort: str, body: bytes) -> Put:
+    return Put(Item(partition, sort, body=body), ABSENT)
+
+
+def _segment(partition: str, number: int) -> Put:
+    return Put(Item(partition, f"j/{number}"), ABSENT)
+
+
+def _new_head(partition: str) -> Put:
+    return Put(Item(partition, revision=1, status="open", due_at=5), ABSENT)
+
+
 WRITES: Final[st.SearchStrategy[Write]] = st.one_of(
-    st.builds(lambda p, s, b: Put(Item(p, s, body=b), ABSENT), PARTITIONS, PLACES, BODIES),
+    st.builds(_message, PARTITIONS, PLACES, BODIES),
     st.builds(Delete, PARTITIONS, PLACES, st.sampled_from([ALWAYS, EXISTS])),
-    st.builds(lambda p, n: Put(Item(p, f"j/{n}"), ABSENT), PARTITIONS, st.integers(1, 3)),
+    st.builds(_segment, PARTITIONS, st.integers(1, 3)),
 )
 HEAD_WRITES: Final[st.SearchStrategy[Write]] = st.one_of(
-    st.builds(lambda p: Put(Item(p, revision=1, status="open", due_at=5), ABSENT), PARTITIONS),
+    st.builds(_new_head, PARTITIONS),
     st.builds(
         Update,
         partition=PARTITIONS,
@@ -60,7 +74,7 @@ HEAD_WRITES: Final[st.SearchStrategy[Write]] = st.one_of(
 )
 
 
-def _with_heads(parts: tuple[list[Write], list[Write]]) -> list[Write]:
+def _with_heads(parts: tuple[Sequence[Write], Sequence[Write]]) -> list[Write]:
     """A call: a message comes only with the write of its head."""
     heads, others = parts
     known = {place(head)[0] for head in heads}
