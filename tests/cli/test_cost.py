@@ -81,6 +81,34 @@ def test_a_person_is_asked(shop, monkeypatch, typed, code):
     assert ("COMPLETED" in result.stdout) == (code == 0)
 
 
+SCHEDULED = """
+from pathlib import Path
+
+import holdfast as hf
+
+app = hf.App("scheduled")
+
+
+@app.cron("* * * * *")
+async def bill_everybody() -> None:
+    Path("billed").touch()
+
+
+@app.workflow
+async def wait() -> None:
+    await hf.sleep("2h")
+    await hf.sleep("30d")
+"""
+
+
+@pytest.mark.parametrize("place", ["aws", "aws-workers"])
+def test_schedules_do_not_fire_in_the_hours_of_a_trial(shop, place):
+    shop.path("scheduled.py").write_text(SCHEDULED)
+    result = shop.invoke("cost", "workflow", "wait", "--yes", "--what-if", place, app="scheduled:app")
+    assert "1 COMPLETED" in result.stdout
+    assert not shop.path("billed").exists()
+
+
 def test_retries_count_elsewhere(shop):
     answer = shop.json("cost", "workflow", "stubborn", "--yes")
     (operations,) = [each for each in answer["elsewhere"][0]["lines"] if each["unit"] == "operations"]

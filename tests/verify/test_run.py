@@ -19,7 +19,7 @@ from holdfast.cli import main
 from holdfast.errors import ConfigurationError, StoreUnusable
 from holdfast.verify import CHECKS, Check, left_behind, read_record, remove, standing, verify
 from holdfast.verify.checks import contention, delivery, fencing, latency, settings, sources, units
-from holdfast.verify.finding import BY_EMULATOR, OK, UNTOLD, Finding
+from holdfast.verify.finding import BY_EMULATOR, DIFFERENT, OK, UNTOLD, Finding
 
 pytestmark = [pytest.mark.aws, pytest.mark.slow, pytest.mark.process]
 
@@ -88,10 +88,27 @@ async def test_what_a_check_raises_is_its_finding_and_all_is_removed(url):
     async def breaks(_bench: Any) -> Finding:
         raise RuntimeError("planted")
 
-    report = await verify(url, quiet, checks=[check_that(breaks)])
-    (found,) = report.findings
-    assert (found.verdict, found.told) == (UNTOLD, "RuntimeError: planted")
+    async def refused(_bench: Any) -> Finding:
+        error = Exception("planted")
+        error.response = {"Error": {"Code": "AccessDeniedException"}}  # as botocore's errors have it
+        raise error
+
+    report = await verify(url, quiet, checks=[check_that(breaks), check_that(refused)])
+    assert [(each.verdict, each.told) for each in report.findings] == [
+        (DIFFERENT, "RuntimeError: planted"),
+        (UNTOLD, "you lack a right: planted"),
+    ]
+    assert not report.ok
     assert there(url) == []
+
+
+def test_an_account_that_cannot_be_reached_is_one_line(url):
+    result = CliRunner().invoke(
+        main, ["aws", "verify", "aws://shop?region=eu-west-1&endpoint=http://127.0.0.1:1", "--yes"]
+    )
+    assert result.exit_code == 1
+    assert "AWS did not do what a trial needs" in result.stderr.splitlines()[-1]
+    assert left_behind() == []
 
 
 async def test_a_run_that_is_stopped_in_the_middle_removes_what_it_has_made(url):
@@ -114,7 +131,7 @@ async def test_a_run_that_is_stopped_in_the_middle_removes_what_it_has_made(url)
 
 async def test_a_stack_that_is_refused_leaves_nothing(url, monkeypatch):
     monkeypatch.setattr(standing, "stack_of", lambda *_: {"Resources": {"Broken": {"Type": "AWS::No::Such"}}})
-    with pytest.raises(Exception, match="Unrecognized resource types"):
+    with pytest.raises(StoreUnusable, match="Unrecognized resource types"):
         await verify(url, quiet, checks=[])
     assert (there(url), left_behind()) == ([], [])
 

@@ -115,7 +115,10 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await work
 
-    return asyncio.run(stoppable())
+    try:
+        return asyncio.run(stoppable())
+    except asyncio.CancelledError:
+        raise click.Abort from None
 
 
 def _as_data(report: Report) -> dict[str, Any]:

@@ -175,6 +175,8 @@ def _ask(what: str, options: Options) -> None:
 
 
 def _try(app: App, one: Callable[[int, Deployment], Awaitable[None]], options: Options, *, warm_up: int = 0) -> Used:
+    app.registry.jobs.clear()  # in the trial's hours schedules would fire, and what they do was not asked for
+
     def trial() -> Coroutine[Any, Any, Used]:
         return try_out(
             app,

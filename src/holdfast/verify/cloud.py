@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from holdfast.backends.aws import Address
 from holdfast.backends.aws.connection import ThreadedConnection, new_client
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import StoreUnavailable, StoreUnusable
 
 T = TypeVar("T")
 
@@ -67,6 +68,22 @@ class Cloud:
         for connection, client in self._connections.values():
             connection.close()
             client.close()
+
+
+@contextmanager
+def aws_errors() -> Generator[None]:
+    """Raise what AWS, or botocore, refuses as ``StoreUnusable``, with the reason."""
+    try:
+        yield
+    except Exception as error:
+        if code_of(error) or type(error).__module__.startswith("botocore."):
+            raise StoreUnusable(f"AWS did not do what a trial needs: {error}") from error
+        raise
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether the caller lacks a right."""
+    return "AccessDenied" in code_of(error) or code_of(error) == "UnauthorizedOperation"
 
 
 def code_of(error: Exception) -> str:

@@ -13,8 +13,8 @@ from holdfast.clock import SystemClock, iso, moment
 from holdfast.errors import ConfigurationError
 from holdfast.verify import standing
 from holdfast.verify.bench import Bench
-from holdfast.verify.cloud import Cloud
-from holdfast.verify.finding import DIFFERENT, Finding, by_emulator, untold
+from holdfast.verify.cloud import Cloud, aws_errors, is_refusal
+from holdfast.verify.finding import DIFFERENT, Finding, by_emulator, differences, untold
 from holdfast.verify.price import metered_usd
 from holdfast.verify.record import Record, new_names, read_record
 from holdfast.verify.registry import CHECKS, Check
@@ -61,7 +61,8 @@ async def verify(url: str, tell: Tell, *, checks: Sequence[Check] = CHECKS, keep
         record = await _begun(cloud, url)
         try:
             tell(f"building {record.prefix} in {record.region}; its record is {record.path}")
-            bench = Bench(cloud, record, await standing.build(cloud, record), Meter())
+            with aws_errors():
+                bench = Bench(cloud, record, await standing.build(cloud, record), Meter())
             findings = await _all(bench, checks, tell)
         except BaseException:
             await _removed(cloud, record, tell)
@@ -97,12 +98,14 @@ async def _begun(cloud: Cloud, url: str) -> Record:
 
 
 async def _account(cloud: Cloud) -> str:
-    return str((await cloud.send("sts", "GetCallerIdentity"))["Account"])
+    with aws_errors():
+        return str((await cloud.send("sts", "GetCallerIdentity"))["Account"])
 
 
 async def _removed(cloud: Cloud, record: Record, tell: Tell) -> None:
     tell(f"removing {record.prefix}")
-    await standing.remove(cloud, read_record(record.path))
+    with aws_errors():
+        await standing.remove(cloud, read_record(record.path))
 
 
 async def _all(bench: Bench, checks: Sequence[Check], tell: Tell) -> list[Finding]:
@@ -118,14 +121,16 @@ async def _all(bench: Bench, checks: Sequence[Check], tell: Tell) -> list[Findin
 
 
 async def one(bench: Bench, check: Check) -> Finding:
-    """What a check finds. What stops it is a finding too."""
+    """What a check finds. What stops it is a finding too: only a right that the caller lacks tells nothing."""
     try:
         async with asyncio.timeout(max(SHORTEST_SECONDS, LATER_TIMES * check.seconds)):
             found = await check.run(bench)
     except TimeoutError:
-        return untold(check.name, "it took too long")
+        return differences(check.name, ["it took too long"])
     except Exception as error:  # noqa: BLE001 - the other checks can still tell
-        return untold(check.name, f"{type(error).__name__}: {error}")
+        if is_refusal(error):
+            return untold(check.name, f"you lack a right: {error}")
+        return differences(check.name, [f"{type(error).__name__}: {error}"])
     return by_emulator(found, check.emulator) if bench.cloud.is_emulator and check.emulator else found
 
 
