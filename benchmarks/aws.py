@@ -62,7 +62,6 @@ def met(name: str, value: float, *, p99_seconds: float = 0.0, lost: int = 0, **_
 def metered() -> list[Row]:
     """The rows that count units: with accepted work covered by the stream of the table, and by the index alone."""
     from tests.backends.aws.local import credentials, shared_client
-    from tests.backends.aws.world import StreamedDatabase
 
     with credentials():
         client = shared_client()
@@ -73,7 +72,7 @@ def metered() -> list[Row]:
     ]
     for each in indexed:
         each.pop("aim"), each.pop("met")
-    return rows_of(lambda_path.measured(client, open_database=StreamedDatabase)) + indexed
+    return rows_of(lambda_path.measured(client, streamed=True)) + indexed
 
 
 def rows_of(found: dict[str, Used]) -> list[Row]:

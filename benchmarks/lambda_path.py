@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.backends.aws.cloud import Cloud
 from tests.backends.aws.fifo import Fifo
-from tests.backends.aws.world import DynamoDatabase
+from tests.backends.aws.world import DynamoDatabase, StreamedDatabase
 from tests.cost.workloads import WITHIN_A_UNIT, noise
 
 import holdfast as hf
@@ -157,13 +157,11 @@ class Path:
         return await self.used(deliver, BATCHES_PER_RUN)
 
 
-def measured(
-    client: Any, runs: int = 6, open_database: Callable[[Any], DynamoDatabase] = DynamoDatabase
-) -> dict[str, Used]:
-    """The rows, from a client of DynamoDB Local, on a table that the index covers, or another one."""
+def measured(client: Any, runs: int = 6, *, streamed: bool = False) -> dict[str, Used]:
+    """The rows, from a client of DynamoDB Local; ``streamed``: with ``holdfast aws settings --cover stream``."""
 
     async def main() -> dict[str, Used]:
-        database, shop = open_database(client), Shop()
+        database, shop = StreamedDatabase(client) if streamed else DynamoDatabase(client), Shop()
         async with Cloud(database.open, shop) as cloud:
             cloud.begin_sweeping()
             path = Path(database, cloud, runs)

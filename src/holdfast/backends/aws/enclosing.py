@@ -13,7 +13,7 @@ it has seen; a write that has come since has changed it.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from operator import attrgetter, itemgetter
 from typing import Final
 
@@ -35,6 +35,8 @@ MOST_BYTES: Final = 8 * 1024
 """Above this many enclosed bytes, further messages are items of their own."""
 
 MOST_REMEMBERED: Final = 50_000
+
+FULL_SECONDS: Final = 1.0
 
 SEPARATE: Final = 0
 
@@ -103,6 +105,15 @@ class Known:
 
     def __init__(self) -> None:
         self._bytes = Bounded[tuple[str, str], int](MOST_REMEMBERED)
+        self._full_until = Bounded[str, float](MOST_REMEMBERED)
+
+    def full(self, partition: str, now: float) -> None:
+        """A head encloses nothing more, at this time (seconds): for a moment it is not even asked."""
+        self._full_until[partition] = now + FULL_SECONDS
+
+    def are_full(self, partitions: Iterable[str], now: float) -> set[str]:
+        """Those of these heads that enclosed nothing more a moment ago."""
+        return {each for each in partitions if self._full_until.get(each, now) > now}
 
     def head(self, head: Attributes) -> list[Item]:
         """A head was read. Answers what is enclosed in it."""

@@ -118,7 +118,8 @@ class DynamoStore:
         if not writes:
             return ()
         settings = await self._settings_now() if any(map(enters_index, writes)) else DEFAULTS
-        full: set[str] = set()
+        now = asyncio.get_running_loop().time()
+        full = self._known.are_full((place(write)[0] for write in writes), now)
         looked: set[str] = set()
         for _ in range(MOST_TRIES):
             for partition in unknown(writes, self._known):
@@ -131,6 +132,7 @@ class DynamoStore:
             match await (self._one(actions[0], writing) if len(actions) == 1 else self._several(actions, writing)):
                 case Full(partition):
                     full.add(partition)
+                    self._known.full(partition, now)
                 case Gone(partition, sorts):
                     self._known.forget(partition, sorts)
                 case Refused(index=index) as refused:
