@@ -114,7 +114,7 @@ class Live(Struct, frozen=True):
     def fence(self) -> int:
         """The epoch under which this process owns the execution; it only grows from one owner to the next.
 
-        Raises ``Fenced`` if this process has let go of it.
+        Raises ``Fenced`` if it is not in memory here any more.
         """
         entity = self.host.entities.get(self.partition)
         if entity is None:

@@ -94,7 +94,10 @@ def test_what_has_expired_is_counted_and_then_deleted(url: str) -> None:
 
 def test_the_settings_are_shown_and_changed(url: str) -> None:
     answer("aws", "create-table", url)
-    assert run("aws", "settings", url).stdout == "the index of what is due has 4 parts\n"
+    assert (
+        run("aws", "settings", url).stdout
+        == "the index of what is due has 4 parts; lost wake-ups are found by the index\n"
+    )
     wanted = answer("aws", "settings", url, "--parts", "20")
     assert wanted == {"home": url, "parts": 20, "parts_before": [4], "cover": "index", "since": wanted["since"]}
     assert answer("aws", "settings", url) == wanted

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.backends.aws.world import StreamSettings
 
+import holdfast as hf
 from holdfast.backends.aws import DynamoStore, Usage
 from holdfast.backends.aws.connection import perform
 from holdfast.backends.aws.laggards import StreamLaggards, change_cover
 from holdfast.backends.aws.table import STREAM_VIEW
 from holdfast.backends.aws.transport import Transport
-from holdfast.errors import ConfigurationError
+from holdfast.backends.memory import open_memory_home
+from holdfast.errors import ConfigurationError, StoreUnavailable
 from holdfast.items import ABSENT, UNOWNED, Delete, Item, OwnerIs, Put, Update
+from holdfast.ports import Home
 
 OpenStore = Callable[..., Awaitable[DynamoStore]]
 
@@ -109,3 +113,30 @@ async def test_the_stream_covers_only_if_the_table_has_one(open_store: OpenStore
     await change_cover(store, store._transport, "index")
     assert (await store.get("home#", "settings")).body == b"{}"  # type: ignore[union-attr]
     await store.close()
+
+
+async def test_the_function_keeps_what_the_stream_shows_as_unfinished_and_fails_with_the_table() -> None:
+    kept: list[list[str]] = []
+
+    class Kept:
+        async def keep(self, partitions: Sequence[str]) -> int:
+            if kept:
+                raise StoreUnavailable("the table does not answer")
+            kept.append([*partitions])
+            return len(partitions)
+
+    async def home() -> Home:
+        return replace(open_memory_home(), laggards=Kept())
+
+    def record(partition: str, **image: Any) -> dict[str, Any]:
+        changed = {"Keys": {"p": {"S": partition}, "s": {"S": "@"}}, "NewImage": image, "SequenceNumber": "1"}
+        return {"eventSource": "aws:dynamodb", "eventName": "MODIFY", "dynamodb": changed}
+
+    due = {"w": {"S": "1"}}
+    records = {"Records": [record("a", **due), record("b", **due), record("a")]}
+    handler = hf.App("shop", home=home).lambda_handler()
+    assert await handler.invoke(records) == {"batchItemFailures": []}
+    assert kept == [["b"]]
+    with pytest.raises(StoreUnavailable):
+        await handler.invoke(records)
+    await handler.aclose()

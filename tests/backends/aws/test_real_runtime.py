@@ -161,13 +161,14 @@ def test_every_shape_of_event_gets_the_answer_that_its_sender_understands(functi
 
     keys = {"p": {"S": "wf#checkout#a"}, "s": {"S": "@"}}
     change = {"eventSource": "aws:dynamodb", "eventName": "MODIFY", "dynamodb": {"Keys": keys, "SequenceNumber": "7"}}
-    waits = {"NewImage": {"d": {"N": "1"}}, "Keys": keys | {"p": {"S": "wf#checkout#c"}}, "SequenceNumber": "8"}
+    due = {"d": {"N": "1"}, "w": {"S": "1"}}
+    waits = {"NewImage": due, "Keys": keys | {"p": {"S": "wf#checkout#c"}}, "SequenceNumber": "8"}
     assert one.invoke(request("POST", "/v1/workflows/checkout/c", body='["c"]'))["statusCode"] == 202
-    function.sqs.taken()  # the ring is lost
     assert function.lines("charge") == 2
     assert one.invoke({"Records": [change, change | {"eventName": "INSERT", "dynamodb": waits}]}) == {
         "batchItemFailures": []
     }
+    assert one.invoke(as_rings(function.sqs.taken())) == {"batchItemFailures": []}
     assert sorted(line[1] for line in function.ledger() if line[0] == "charge") == ["a", "b", "c"]
 
 
@@ -320,13 +321,13 @@ import handler as shop
 counts = {"clients": 0, "opens": 0}
 new_client, worker_of = connection.new_client, lambda_.worker_of
 
-def counted_client(*args):
+def counted_client(*args, **options):
     counts["clients"] += 1
-    return new_client(*args)
+    return new_client(*args, **options)
 
-async def counted_crew(app):
+async def counted_crew(*args):
     counts["opens"] += 1
-    return await worker_of(app)
+    return await worker_of(*args)
 
 connection.new_client, lambda_.worker_of = counted_client, counted_crew
 

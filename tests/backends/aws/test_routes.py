@@ -220,24 +220,6 @@ async def test_an_execution_is_pinned_to_a_version_of_the_function_that_works_on
     await fleet.close()
 
 
-async def test_changes_in_the_stream_reach_the_function_that_works_on_them() -> None:
-    fleet = Fleet("main", "pdf")
-    changes = [
-        {
-            "eventSource": "aws:dynamodb",
-            "eventName": "INSERT",
-            "dynamodb": {
-                "SequenceNumber": str(n),
-                "Keys": {"p": {"S": partition}, "s": {"S": "i#1"}},
-            },
-        }
-        for n, partition in enumerate(("wf#render#1", "wf#checkout#1", "wf#strange#1"))
-    ]
-    assert await fleet.functions["main"].invoke({"Records": changes}) == {"batchItemFailures": []}
-    assert [each.partition for each in fleet.called] == ["wf#render#1"]
-    await fleet.close()
-
-
 class Later:
     """When what has become due is not fresh any more."""
 
