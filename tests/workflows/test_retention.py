@@ -459,8 +459,8 @@ async def test_those_who_wait_are_told_while_it_is_there(app, lasting, reaches, 
         await send(by, *rest)
 
     async with app.worker():
-        handle = await waiting.start(id="w")
         other = await lasting.start(id="l")
+        handle = await waiting.start(id="w")
         await reaches(handle, "SUSPENDED")
         await other.signal("go", "!")
         assert await handle == "one!"

@@ -198,9 +198,14 @@ def _may_enclose(write: Write) -> bool:
 
 
 def _fits(put: Put) -> bool:
+    """Whether a message can be enclosed: a small one that waits to be taken, once.
+
+    Those whose keys have a name in place of a stamp are marked when they are taken, and stay.
+    """
     item = put.item
     plain = item == Item(item.partition, item.sort, body=item.body)
-    return is_message(item.sort) and put.when == ABSENT and plain and len(item.body) <= LARGEST_MESSAGE_BYTES
+    waits = is_message(item.sort) and item.sort[2:3].isdigit()
+    return waits and put.when == ABSENT and plain and len(item.body) <= LARGEST_MESSAGE_BYTES
 
 
 # ── A page ──────────────────────────────────────────────────────────────────────────────────────────────────────────
