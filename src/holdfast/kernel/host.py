@@ -143,10 +143,18 @@ class Host:
         self.wakeups.check_at(self, partition, due_at)
 
     def adopt(self, head: Item) -> None:
-        """Work on a head that was created with our lease already in it."""
-        model = self.model_of(head.partition)
-        assert model is not None, "only what is served here is created here"
-        entity = self._admit(head.partition, model)
+        """Work on a head that was created with our lease already in it.
+
+        A turn that was under way, for a wake-up from before, takes it up: a second one would take the lease from it.
+        """
+        entity = self.entities.get(head.partition)
+        if entity is not None and entity.turn is not None:
+            entity.notify()
+            return
+        if entity is None:
+            model = self.model_of(head.partition)
+            assert model is not None, "only what is served here is created here"
+            entity = self._admit(head.partition, model)
         entity.own(head, created=True)
         entity.unread = False
         self.begin_turn(entity)

@@ -9,7 +9,6 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from holdfast.coordination.inbox import Sender
-from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused
 from holdfast.failure import ErrorRecord, describe
 from holdfast.items import OwnerIs, Update
@@ -112,14 +111,8 @@ class Live(Struct, frozen=True):
         self.noted[op] = Noted(died=noted.died, renewed=noted.renewed + 1)
 
     def fence(self) -> int:
-        """The epoch under which this process owns the execution; it only grows from one owner to the next.
-
-        Raises ``Fenced`` if it is not in memory here any more.
-        """
-        entity = self.host.entities.get(self.partition)
-        if entity is None:
-            raise Fenced(f"{self.partition} is not in memory here any more: it has a newer owner, or is read again")
-        return entity.epoch
+        """The epoch under which this process owns the execution; it only grows from one owner to the next."""
+        return self.host.entities[self.partition].epoch
 
     def guard(self) -> Update:
         """A write that changes nothing, and is refused if another process owns the execution now (G3)."""
