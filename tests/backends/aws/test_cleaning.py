@@ -13,7 +13,7 @@ import pytest
 from tests.backends.aws.faults import FaultyConnection, then_none
 from tests.backends.aws.test_blobs import OpenBlobs, put, read, tomorrow
 
-from holdfast.backends.aws import DynamoStore, S3Blobs, Transport, leftovers
+from holdfast.backends.aws import DynamoStore, S3Blobs, Transport, batches, leftovers
 from holdfast.backends.aws.blobs import KEPT_MS
 from holdfast.backends.aws.cleaning import DONE, SEGMENTS, Cleaned, Hands, Position, clean
 from holdfast.backends.aws.connection import ThreadedConnection
@@ -225,6 +225,40 @@ async def test_nothing_is_deleted_while_an_import_is_under_way(open_store: OpenS
     await home.store.write(Put(Item(IMPORT_PARTITION)))
     assert await home.clean(At()) == Cleaned()
     assert await home.left("wf#a#x") == ["j#0000"]
+    await home.close()
+
+
+async def test_an_import_that_ends_while_heads_are_looked_for_loses_nothing(
+    open_store: OpenStore, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its heads come last here. That there is none may only be believed after its mark was looked for."""
+    monkeypatch.setattr(batches, "BATCH_KEYS", 1)
+    home = Home(await open_store(), None, client)
+    partitions = [f"wf#a#{n}" for n in range(8)]
+    await home.store.write(Put(Item(IMPORT_PARTITION)))
+    await asyncio.gather(*(home.store.write(Put(segment(each, 0))) for each in partitions))
+    ended = asyncio.Event()
+
+    class Ending:
+        """The import ends between the first look for a head and every look for its mark."""
+
+        def __init__(self, inner: Any) -> None:
+            self.inner, self.close = inner, inner.close
+
+        async def send(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+            if operation == "BatchGetItem" and IMPORT_PARTITION in str(parameters):
+                await ended.wait()
+            answer = await self.inner.send(operation, parameters)
+            if operation == "BatchGetItem" and not ended.is_set():
+                await asyncio.gather(*(home.store.write(Put(Item(each))) for each in partitions))
+                await home.store.write(Delete(IMPORT_PARTITION, HEAD))
+                ended.set()
+            return answer
+
+    assert await home.clean(At(), Ending) == Cleaned()
+    assert ended.is_set()
+    for each in partitions:
+        assert await home.left(each) == [HEAD, "j#0000"]
     await home.close()
 
 

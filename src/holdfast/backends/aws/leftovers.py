@@ -13,20 +13,18 @@ a request. Any other item is deleted as it was found and not otherwise, and with
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
-from holdfast.backends.aws.layout import Attributes, key
+from holdfast.backends.aws.batches import read_heads
+from holdfast.backends.aws.layout import Attributes
 from holdfast.backends.aws.requests import Request
 from holdfast.backends.aws.transport import RequestRefused, Transport
-from holdfast.items import HEAD
+from holdfast.items import HEAD, Item
 from holdfast.keys import EXECUTIONS, IMPORT_PARTITION
 from holdfast.ports import LATE_MS
-
-BATCH_KEYS: Final = 100
-"""The most items that one BatchGetItem reads."""
 
 BATCH_WRITES: Final = 25
 """The most items that one BatchWriteItem deletes."""
@@ -83,7 +81,7 @@ class Leftovers:
         if wire["s"]["S"] != HEAD:
             if partition != self._living and partition.startswith(EXECUTIONS):
                 self._add(partition, Found(_place(wire), "o" in wire and "lu" not in wire, wire.get("n")))
-        elif not self._has_expired(wire):
+        elif not self._has_expired(int(wire["xm"]["N"]) if "xm" in wire else None):
             self._living = partition
         elif "x" not in wire:
             self._add(partition, Found(_place(wire), owned=False, nonce=wire.get("n")))
@@ -92,20 +90,20 @@ class Leftovers:
         self._found.setdefault(partition, []).append(found)
         self._count += 1
 
-    def _has_expired(self, head: Attributes) -> bool:
-        return "xm" in head and int(head["xm"]["N"]) <= self._before_ms
+    def _has_expired(self, expires_at: int | None) -> bool:
+        return expires_at is not None and expires_at <= self._before_ms
 
     async def flush(self) -> None:
         """Delete what was found so far, if it is left over."""
         found, self._found, self._count = self._found, {}, 0
-        heads = await self._heads(found)
+        heads = await self._heads(tuple(found))
         if heads is None:
             return
         owned: list[Found] = []
         others: list[Found] = []
         for partition, items in found.items():
             head = heads.get(partition)
-            if head is not None and not self._has_expired(head):
+            if not self._is_over(head):
                 continue
             owned += (each for each in items if each.owned)
             rest = [each for each in items if not each.owned]
@@ -124,40 +122,29 @@ class Leftovers:
             return
         await asyncio.sleep(max(0.0, self._strayed_at + SECOND_LOOK_SECONDS - asyncio.get_running_loop().time()))
         strays, self._strays, self._stray_count = self._strays, {}, 0
-        heads = await self._heads(strays)
+        heads = await self._heads(tuple(strays))
         if heads is None:
             return
         headless = (items for partition, items in strays.items() if self._is_over(heads.get(partition)))
         await self._delete((), [each for items in headless for each in items])
 
-    def _is_over(self, head: Attributes | None) -> bool:
-        return head is None or self._has_expired(head)
+    def _is_over(self, head: Item | None) -> bool:
+        return head is None or self._has_expired(head.expires_at)
 
-    async def _heads(self, partitions: Iterable[str]) -> dict[str, Attributes] | None:
+    async def _heads(self, partitions: Sequence[str]) -> dict[str, Item] | None:
         """The heads of these partitions as they are now; ``None`` if there may be more, because an import is under way:
         it brings the items of a partition in any order.
-        """
-        keys = [key(partition, HEAD) for partition in partitions]
-        found: dict[str, Attributes] = {}
-        if not keys:
-            return found
-        keys.append(key(IMPORT_PARTITION, HEAD))
-        for start in range(0, len(keys), BATCH_KEYS):
-            for wire in await self._read(keys[start : start + BATCH_KEYS]):
-                found[wire["p"]["S"]] = wire
-        return None if IMPORT_PARTITION in found else found
 
-    async def _read(self, keys: list[Attributes]) -> list[Attributes]:
-        found: list[Attributes] = []
-        while keys:
-            wanted = {"Keys": keys, "ConsistentRead": True, "ProjectionExpression": "p, xm"}
-            asked = {"RequestItems": {self._table: wanted}, "ReturnConsumedCapacity": "TOTAL"}
-            answer = await self._transport.call("BatchGetItem", asked)
-            found += answer.get("Responses", {}).get(self._table, ())
-            keys = answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", [])
-            if keys:
-                await asyncio.sleep(PAUSE_SECONDS)
-        return found
+        What has no head is looked at again after that mark: an import that has ended by then has brought all heads, and
+        one that begins later has brought nothing of what was found.
+        """
+        if not partitions:
+            return {}
+        found = await read_heads(self._transport, self._table, [*partitions, IMPORT_PARTITION])
+        if IMPORT_PARTITION in found:
+            return None
+        missing = [each for each in partitions if each not in found]
+        return found | await read_heads(self._transport, self._table, missing)
 
     async def _delete(self, owned: Sequence[Found], others: Sequence[Found]) -> None:
         if not self._dry_run:
