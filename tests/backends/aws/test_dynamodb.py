@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from holdfast.backends.aws import DynamoStore
+from holdfast.errors import Refused
 from holdfast.items import UNOWNED, Item, LeaseLapsed, Put, Update
 from holdfast.ports import Store
 from holdfast.testing.conformance import StoreConformance
@@ -76,3 +77,15 @@ class TestLeftBehind:
         await store.write(Put(Item("p", owner="me", lease_until=500, epoch=1)))
         assert client.scan(TableName=store.table, IndexName="due")["Items"] == []
         await store.close()
+
+
+async def test_an_update_of_a_message_that_is_gone_is_refused_by_one_request(open_store: OpenStore) -> None:
+    """Only a deletion may be for a message in the other form, and looks again."""
+    store = await open_store()
+    await store.write(Put(Item("p")))
+    store.meter.reset()
+    with pytest.raises(Refused) as refused:
+        await store.write(Update(partition="p", sort="i#await#1", status="used"))
+    assert (refused.value.index, refused.value.item) == (0, None)
+    assert store.meter.total.requests == 1
+    await store.close()

@@ -42,7 +42,7 @@ async def streamed(open_store: OpenStore) -> tuple[DynamoStore, StreamLaggards]:
     inner = await open_store()
     settings: Any = StreamSettings(At())
     transport: Transport = inner._transport
-    return DynamoStore(transport, inner.table, settings=settings), StreamLaggards(transport, inner.table, settings)
+    return DynamoStore(transport, inner.table, settings=settings), StreamLaggards(transport, settings)
 
 
 async def due(store: DynamoStore, before: int = LATER) -> list[str]:

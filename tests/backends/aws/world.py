@@ -250,4 +250,4 @@ class StreamedDatabase(DynamoDatabase):
         wires = self._all_of({"TableName": self.table, "ConsistentRead": True})
         late = [wire["p"]["S"] for wire in wires if "w" in wire and "q" not in wire]
         transport = Transport(self.connect(), self.table, random=Random(0))
-        self.kept += await StreamLaggards(transport, self.table, self.settings).keep(late)
+        self.kept += await StreamLaggards(transport, self.settings).keep(late)

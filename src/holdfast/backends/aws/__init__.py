@@ -190,7 +190,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         invoker=doorbell,
         metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter, size), size.refresh),
         versions=versions,
-        laggards=StreamLaggards(transport, address.table, settings),
+        laggards=StreamLaggards(transport, settings),
         redelivery=SqsRedelivery(queue),
         services=address.services(),
         dead_letters=SqsDeadLetters(queue, address.prefix, address.parsed_routes().queues),

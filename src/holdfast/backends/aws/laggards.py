@@ -13,30 +13,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.backends.aws.layout import key, part_of, text
+from holdfast.backends.aws.layout import part_of, text
 from holdfast.backends.aws.parts import write_settings
-from holdfast.backends.aws.requests import Request
 from holdfast.backends.aws.settings import SETTINGS_SORT, Cover, KnownSettings, settings_in
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import STREAM_VIEW
-from holdfast.backends.aws.transport import RequestRefused, Transport
+from holdfast.backends.aws.transport import Transport
 from holdfast.errors import ConfigurationError
-from holdfast.items import HEAD
 from holdfast.ports import SALT_PARTITION
 
 AT_ONCE: Final = 16
 
 
 class StreamLaggards:
-    """Brings heads into the index of a table."""
+    """Brings heads into the index."""
 
-    def __init__(self, transport: Transport, table: str, settings: KnownSettings) -> None:
+    def __init__(self, transport: Transport, settings: KnownSettings) -> None:
         self._transport = transport
-        self._table = table
         self._settings = settings
 
     async def keep(self, partitions: Sequence[str]) -> int:
@@ -49,21 +46,9 @@ class StreamLaggards:
         return kept
 
     async def _index(self, partition: str, part: str) -> bool:
-        """Nothing else of the head changes, so an owner does not notice. False if it is done, or in the index."""
-        parameters: dict[str, Any] = {
-            "TableName": self._table,
-            "Key": key(partition, HEAD),
-            "UpdateExpression": "SET #q = :q",
-            "ConditionExpression": "attribute_exists(#w) AND attribute_not_exists(#q)",
-            "ExpressionAttributeNames": {"#q": "q", "#w": "w"},
-            "ExpressionAttributeValues": {":q": text(part)},
-            "ReturnConsumedCapacity": "TOTAL",
-        }
-        try:
-            await self._transport.write(Request("UpdateItem", parameters, (0,)))
-        except RequestRefused:
-            return False
-        return True
+        """False if what was to be done is done, or the head is in the index."""
+        left = "attribute_exists(#w) AND attribute_not_exists(#q)"
+        return await self._transport.amend(partition, "SET #q = :q", left, {"#q": "q", "#w": "w"}, {":q": text(part)})
 
 
 async def change_cover(store: DynamoStore, transport: Transport, cover: Cover) -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.backends.aws.layout import DUE_INDEX, key, part_of, text
-from holdfast.backends.aws.requests import Request
+from holdfast.backends.aws.layout import DUE_INDEX, part_of, text
 from holdfast.backends.aws.settings import SETTINGS_SORT, TRUSTED_MS, Settings, settings_in
 from holdfast.backends.aws.store import DynamoStore
-from holdfast.backends.aws.transport import RequestRefused, Transport
+from holdfast.backends.aws.transport import Transport
 from holdfast.clock import MS_PER_HOUR, MS_PER_MINUTE, Clock, iso, moment
 from holdfast.errors import ConfigurationError, Refused
-from holdfast.items import ABSENT, HEAD, Item, Put, RevisionIs
+from holdfast.items import ABSENT, Item, Put, RevisionIs
 from holdfast.ports import SALT_PARTITION
 
 MOST_PARTS: Final = 200
@@ -72,7 +71,7 @@ async def settle(store: DynamoStore, transport: Transport, clock: Clock) -> int:
     while found := await _found_in(there.left_parts, store.table, transport):
         before = moved
         for start in range(0, len(found), AT_ONCE):
-            some = (_move(each, there.parts, store.table, transport) for each in found[start : start + AT_ONCE])
+            some = (_move(each, there.parts, transport) for each in found[start : start + AT_ONCE])
             moved += sum(await asyncio.gather(*some))
         if moved == before:
             await asyncio.sleep(LAG_SECONDS)
@@ -99,26 +98,11 @@ async def _found_in(parts: Sequence[str], table: str, transport: Transport) -> l
     return []
 
 
-async def _move(found: tuple[str, str], parts: int, table: str, transport: Transport) -> bool:
-    """Put a head into its part, of this number of parts; false if it is not where it was found. Nothing else of it
-    changes, so owners do not notice, and a write that is sent again still recognises itself.
-    """
+async def _move(found: tuple[str, str], parts: int, transport: Transport) -> bool:
+    """Put a head into its part, of this number of parts; false if it is not where it was found."""
     partition, part = found
-    parameters: dict[str, Any] = {
-        "TableName": table,
-        "Key": key(partition, HEAD),
-        "UpdateExpression": "SET #q = :to",
-        "ConditionExpression": "#q = :from",
-        "ExpressionAttributeNames": {"#q": "q"},
-        "ExpressionAttributeValues": {":from": text(part), ":to": text(part_of(partition, parts))},
-        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        "ReturnConsumedCapacity": "TOTAL",
-    }
-    try:
-        await transport.write(Request("UpdateItem", parameters, (0,)))
-    except RequestRefused:
-        return False
-    return True
+    values = {":from": text(part), ":to": text(part_of(partition, parts))}
+    return await transport.amend(partition, "SET #q = :to", "#q = :from", {"#q": "q"}, values)
 
 
 async def write_settings(store: DynamoStore, there: Item | None, wanted: Settings) -> None:

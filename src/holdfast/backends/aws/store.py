@@ -17,7 +17,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -43,12 +42,12 @@ from holdfast.backends.aws.inventory import cursor_of, list_partitions, place_af
 from holdfast.backends.aws.lanes import Lanes
 from holdfast.backends.aws.layout import Attributes, decode, encode, key, text
 from holdfast.backends.aws.meter import Meter
-from holdfast.backends.aws.requests import Request, Writing, enters_index
+from holdfast.backends.aws.requests import Writing, enters_index
 from holdfast.backends.aws.settings import KnownSettings, Settings
 from holdfast.backends.aws.transport import RequestRefused, Transport
 from holdfast.errors import InvalidInput, Refused, StoreUnavailable, StoreUnusable
 from holdfast.ids import new_id
-from holdfast.items import HEAD, Item, Put, Update, Write, place
+from holdfast.items import HEAD, Delete, Item, Put, Update, Write, place
 from holdfast.ports import SALT_PARTITION, SALT_SORT, Page, Partitions
 
 PAGE_ITEMS: Final = 1000
@@ -137,7 +136,8 @@ class DynamoStore:
                     self._known.forget(partition, sorts)
                 case Refused(index=index) as refused:
                     partition, sort = place(writes[index])
-                    if not is_message(sort) or refused.item is not None or partition in looked:
+                    deletes = isinstance(writes[index], Delete) and is_message(sort)
+                    if not deletes or refused.item is not None or partition in looked:
                         raise refused
                     self._known.forget(partition, (sort,))  # it may have come back, in the other form
                 case loaded:
@@ -262,18 +262,8 @@ class DynamoStore:
         """No message of this prefix is an item, so the next ones may be enclosed; unless one has come meanwhile."""
         if prefix not in PREFIXES or (seen := head.get(count_of(prefix))) is None:
             return
-        partition, counts = head["p"]["S"], {"#c": count_of(prefix)}
-        parameters: dict[str, Any] = {
-            "TableName": self.table,
-            "Key": key(partition, HEAD),
-            "UpdateExpression": "REMOVE #c",
-            "ConditionExpression": "#c = :seen",
-            "ExpressionAttributeNames": counts,
-            "ExpressionAttributeValues": {":seen": seen},
-            "ReturnConsumedCapacity": "TOTAL",
-        }
-        with contextlib.suppress(RequestRefused):
-            await self._transport.write(Request("UpdateItem", parameters, (0,)))
+        names = {"#c": count_of(prefix)}
+        await self._transport.amend(head["p"]["S"], "REMOVE #c", "#c = :seen", names, {":seen": seen})
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
         """See ``Store.due``. Without bodies; leased heads have a ``due_at`` too."""

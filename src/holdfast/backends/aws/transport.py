@@ -7,11 +7,12 @@ from typing import Any
 
 from holdfast.backends.aws.connection import THREADS, Connection
 from holdfast.backends.aws.failures import AnswerLost, Cancelled, ConditionFailed, Hopeless, NotApplied, explained
-from holdfast.backends.aws.layout import size_bytes
+from holdfast.backends.aws.layout import Attributes, key, size_bytes
 from holdfast.backends.aws.meter import Meter
 from holdfast.backends.aws.requests import Request
 from holdfast.backends.aws.sending import PATIENCE_SECONDS, Sending
 from holdfast.errors import StoreUnavailable
+from holdfast.items import HEAD
 
 
 class RequestRefused(Exception):
@@ -45,6 +46,28 @@ class Transport(Sending):
     async def call(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """The answer to a request that reads. Raises as ``write`` does."""
         return await self.write(Request(operation, parameters, ()))
+
+    async def amend(self, partition: str, change: str, when: str, names: dict[str, str], values: Attributes) -> bool:
+        """Change attributes of a head that only the store itself uses, where ``when`` holds; false where it does not.
+
+        Nothing else of the head changes, so an owner does not notice, and a write that is sent again still recognises
+        itself.
+        """
+        parameters: dict[str, Any] = {
+            "TableName": self._table,
+            "Key": key(partition, HEAD),
+            "UpdateExpression": change,
+            "ConditionExpression": when,
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": values,
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            "ReturnConsumedCapacity": "TOTAL",
+        }
+        try:
+            await self.write(Request("UpdateItem", parameters, (0,)))
+        except RequestRefused:
+            return False
+        return True
 
     async def write(self, request: Request) -> dict[str, Any]:
         """The answer to a request.
