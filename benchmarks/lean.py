@@ -5,11 +5,11 @@ It signs nothing, since emulators do not look; what botocore itself does is meas
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
 import msgspec
+from tests.backends.aws.lean import decoded, refusal
 
 from holdfast.testing.hostile.upstream import TARGET, Upstream
 
@@ -32,22 +32,10 @@ class LeanConnection:
 
     async def send(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
         reply = await self._upstream.send(TARGET + operation, msgspec.json.encode(parameters))
-        answer: dict[str, Any] = json.loads(reply.body, object_hook=_decoded)
+        answer: dict[str, Any] = json.loads(reply.body, object_hook=decoded)
         if reply.status == OK:
             return answer
-        told = {
-            "Error": {
-                "Code": answer.pop("__type").rpartition("#")[2],
-                "Message": answer.pop("message", None) or answer.pop("Message", ""),
-            },
-            "ResponseMetadata": {"HTTPStatusCode": reply.status},
-        }
-        raise Refused(told | answer)
+        raise Refused(refusal(reply.status, answer))
 
     def close(self) -> None:
         self._upstream.abort()
-
-
-def _decoded(value: dict[str, Any]) -> Any:
-    binary = value.get("B")
-    return {"B": base64.b64decode(binary)} if isinstance(binary, str) and len(value) == 1 else value

@@ -7,15 +7,29 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as replace_fields
 from tests.backends.aws.local import lean_client
 from tests.crash.stage import Stage
 
+from holdfast.ports import Home
 from holdfast.testing.crashes import CRASHES
+from holdfast.testing.world import MemoryDatabase
 
 HERE = Path(__file__).parent
 EVERYTHING = "HOLDFAST_TORTURE"
 SAMPLED_SHARE = 0.05
 MOST_POINTS = 12
+
+
+@pytest.fixture
+def billed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each write is paid for."""
+    open_home = MemoryDatabase.open
+
+    async def open_billed(self: MemoryDatabase, owner: str) -> Home:
+        return replace_fields(await open_home(self, owner), writes_are_paid=True)
+
+    monkeypatch.setattr(MemoryDatabase, "open", open_billed)
 
 
 @pytest.fixture(params=["memory", pytest.param("dynamodb", marks=pytest.mark.aws)])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 from tests.scenarios import ACTOR_SCENARIOS
 
-from holdfast.ports import Home
 from holdfast.testing import (
     Scenario,
     crash_at_every_write,
@@ -14,21 +12,12 @@ from holdfast.testing import (
     pause_at_every_write,
     run_swarm,
 )
-from holdfast.testing.world import MemoryDatabase
 
 SWARM_SEEDS = 40
 FENCED_AT_LEAST = 100
 
 
-@pytest.fixture(autouse=True)
-def _billed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each write is paid for: of an actor that is called once in a while the lease is let go of with the commit."""
-    open_home = MemoryDatabase.open
-
-    async def open_billed(self: MemoryDatabase, owner: str) -> Home:
-        return replace(await open_home(self, owner), writes_are_paid=True)
-
-    monkeypatch.setattr(MemoryDatabase, "open", open_billed)
+pytestmark = pytest.mark.usefixtures("billed")
 
 
 @pytest.mark.parametrize("each", ACTOR_SCENARIOS, ids=str)

@@ -6,31 +6,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from tests.scenarios import EVENT_SCENARIOS, scenario
 
 from holdfast.actors.mailbox import departures
 from holdfast.actors.mailbox.departures import Departures
 from holdfast.actors.turn import aftermath, performed, stages
 from holdfast.items import Put, Write, place
-from holdfast.ports import Home
 from holdfast.testing import Report, Scenario, crash_at_every_write, lag_at_every_write, pause_at_every_write, run_swarm
 from holdfast.testing.faulty import FaultyStore
-from holdfast.testing.world import MemoryDatabase
 
 SWARM_SEEDS = 20
 PUBLISHED = ["events of an actor", "events set aside", "events delivered again"]
 REPEATED_AT_LEAST = 100
 
 
-@pytest.fixture(autouse=True)
-def _billed(monkeypatch: pytest.MonkeyPatch) -> None:
-    open_home = MemoryDatabase.open
-
-    async def open_billed(self: MemoryDatabase, owner: str) -> Home:
-        return replace(await open_home(self, owner), writes_are_paid=True)
-
-    monkeypatch.setattr(MemoryDatabase, "open", open_billed)
+pytestmark = pytest.mark.usefixtures("billed")
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -2,22 +2,56 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.infra.tools import bare_environment
+import boto3
+import pytest
+from tests.infra.tools import bare_environment, environment_or_skip
 from tests.torture.die_with_parent import die_with_parent
 
 REGION = "eu-west-1"
 STARTS_WITHIN_SECONDS = 60
 SETTLES_WITHIN_SECONDS = 60
+
+
+KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+
+
+@contextmanager
+def only_ministack(factory: pytest.TempPathFactory, **credentials: str) -> Generator[str]:
+    """Its address, in an environment that knows no other AWS, for a fixture that the tests of a module share."""
+    programs = environment_or_skip("ministack")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            patch.delenv(name)
+        for name, value in {**(credentials or KEYS), "NO_PROXY": "127.0.0.1"}.items():
+            patch.setenv(name, value)
+        with ministack(programs, factory.mktemp("ministack")) as endpoint:
+            yield endpoint
+
+
+@contextmanager
+def clients(endpoint: str) -> Generator[Callable[[str], Any]]:
+    """``client("sqs")``; all are closed in the end."""
+    made: dict[str, Any] = {}
+
+    def get(service: str) -> Any:
+        if service not in made:
+            made[service] = boto3.client(service, region_name=REGION, endpoint_url=endpoint)
+        return made[service]
+
+    yield get
+    for each in made.values():
+        each.close()
 
 
 @contextmanager

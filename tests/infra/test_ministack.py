@@ -9,16 +9,13 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
 import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import boto3
 import pytest
 from tests.infra.fabrics import of_type
-from tests.infra.ministack import REGION, ministack, wait_until
-from tests.infra.tools import environment_or_skip
+from tests.infra.ministack import REGION, clients, only_ministack, wait_until
 
 import holdfast as hf
 from holdfast.backends.aws.table import table_definition
@@ -79,35 +76,20 @@ def settled(client: Client) -> str:
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    programs = environment_or_skip("ministack")
-    with pytest.MonkeyPatch.context() as patched:
-        for name in [name for name in os.environ if name.startswith("AWS_")]:
-            patched.delenv(name)
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            patched.setenv(name, "test")
-        patched.setenv("NO_PROXY", "127.0.0.1")
-        with ministack(programs, tmp_path_factory.mktemp("ministack")) as address:
-            yield address
+    with only_ministack(tmp_path_factory) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def client(endpoint: str) -> Iterator[Client]:
     """``client("sqs")``; the stack is there."""
-    made: dict[str, Any] = {}
-
-    def get(service: str) -> Any:
-        if service not in made:
-            made[service] = boto3.client(service, region_name=REGION, endpoint_url=endpoint)
-        return made[service]
-
-    get("s3").create_bucket(Bucket="code-bucket", CreateBucketConfiguration={"LocationConstraint": REGION})
-    upload(get, "first")
-    body = json.dumps(template(fabric("first")))
-    get("cloudformation").create_stack(StackName="shop", TemplateBody=body, Capabilities=["CAPABILITY_IAM"])
-    assert settled(get) == "CREATE_COMPLETE"
-    yield get
-    for each in made.values():
-        each.close()
+    with clients(endpoint) as get:
+        get("s3").create_bucket(Bucket="code-bucket", CreateBucketConfiguration={"LocationConstraint": REGION})
+        upload(get, "first")
+        body = json.dumps(template(fabric("first")))
+        get("cloudformation").create_stack(StackName="shop", TemplateBody=body, Capabilities=["CAPABILITY_IAM"])
+        assert settled(get) == "CREATE_COMPLETE"
+        yield get
 
 
 def outputs(client: Client) -> dict[str, str]:

@@ -16,9 +16,8 @@ import pytest
 from click.testing import CliRunner
 from tests.backends.aws.local import CREDENTIALS
 from tests.infra.fabrics import PLAIN
-from tests.infra.ministack import ministack
+from tests.infra.ministack import only_ministack
 from tests.infra.rights import ACCOUNT, REGION, Asked, asked_by, is_allowed, leading, policy_of, recorded, table_arn
-from tests.infra.tools import environment_or_skip
 
 import holdfast as hf
 from holdfast.backends import aws as backend
@@ -86,12 +85,8 @@ def app_of(url: str) -> hf.App:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    programs = environment_or_skip("ministack")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (CREDENTIALS | {"NO_PROXY": "127.0.0.1"}).items():
-            patch.setenv(name, value)
-        with ministack(programs, tmp_path_factory.mktemp("ministack")) as endpoint:
-            yield prepared(endpoint)
+    with only_ministack(tmp_path_factory, **CREDENTIALS) as endpoint:
+        yield prepared(endpoint)
 
 
 def prepared(endpoint: str) -> str:

@@ -7,11 +7,9 @@ import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import boto3
 import pytest
-from tests.infra.ministack import REGION, wait_until
+from tests.infra.ministack import REGION, clients, wait_until
 from tests.infra.test_ministack import Client, endpoint, settled
 from tests.infra.test_two_versions import PACKAGES, Shop
 
@@ -41,18 +39,10 @@ def pack() -> bytes:
 
 @pytest.fixture
 def client(endpoint: str) -> Iterator[Client]:
-    made: dict[str, Any] = {}
-
-    def get(service: str) -> Any:
-        if service not in made:
-            made[service] = boto3.client(service, region_name=REGION, endpoint_url=endpoint)
-        return made[service]
-
-    get("s3").create_bucket(Bucket="code-bucket", CreateBucketConfiguration={"LocationConstraint": REGION})
-    get("s3").put_object(Bucket="code-bucket", Key="several", Body=pack())
-    yield get
-    for each in made.values():
-        each.close()
+    with clients(endpoint) as get:
+        get("s3").create_bucket(Bucket="code-bucket", CreateBucketConfiguration={"LocationConstraint": REGION})
+        get("s3").put_object(Bucket="code-bucket", Key="several", Body=pack())
+        yield get
 
 
 def test_a_start_at_the_main_function_is_carried_out_by_both(client: Client) -> None:

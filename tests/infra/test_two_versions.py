@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import msgspec
 import pytest
 from click.testing import CliRunner
-from tests.infra.ministack import REGION, wait_until
+from tests.infra.ministack import REGION, clients, wait_until
 from tests.infra.test_ministack import Client, endpoint, outputs, settled
 
 import holdfast as hf
@@ -47,19 +46,11 @@ def stack(color: str) -> dict[str, str]:
 
 @pytest.fixture
 def client(endpoint: str) -> Iterator[Client]:
-    made: dict[str, Any] = {}
-
-    def get(service: str) -> Any:
-        if service not in made:
-            made[service] = boto3.client(service, region_name=REGION, endpoint_url=endpoint)
-        return made[service]
-
-    get("s3").create_bucket(Bucket="code-bucket", CreateBucketConfiguration={"LocationConstraint": REGION})
-    for color in ("red", "blue"):
-        get("s3").put_object(Bucket="code-bucket", Key=color, Body=pack(color))
-    yield get
-    for each in made.values():
-        each.close()
+    with clients(endpoint) as get:
+        get("s3").create_bucket(Bucket="code-bucket", CreateBucketConfiguration={"LocationConstraint": REGION})
+        for color in ("red", "blue"):
+            get("s3").put_object(Bucket="code-bucket", Key=color, Body=pack(color))
+        yield get
 
 
 class Shop:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
-from tests.backends.aws.cloud import SWEEP_SECONDS, Cloud, Refusal
+from tests.backends.aws.cloud import SWEEP_SECONDS, Cloud, Refusal, in_cloud
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.ports import AHEAD_MS, Home
-from holdfast.testing.virtual_time import run_virtual
 
 SWEEP = {"holdfast": "sweep"}
 MANY = 1_500
@@ -58,15 +56,6 @@ class Shop:
                 await app.registry.workflow("checkout").start(order, seconds, id=order, **options)
 
 
-def in_cloud(story: Callable[[Cloud, Shop], Any]) -> None:
-    async def main() -> None:
-        shop = Shop()
-        async with Cloud(shop.open, shop) as cloud:
-            await story(cloud, shop)
-
-    run_virtual(main)
-
-
 def test_what_is_overdue_is_spread_over_many_environments_and_the_sweep_does_none_of_it() -> None:
     async def story(cloud: Cloud, shop: Shop) -> None:
         await shop.start(cloud, [f"o{n}" for n in range(MANY)])
@@ -85,7 +74,7 @@ def test_what_is_overdue_is_spread_over_many_environments_and_the_sweep_does_non
         assert len(shares) > 20
         assert max(shares.values()) <= MANY / 10
 
-    in_cloud(story)
+    in_cloud(Shop, story)
 
 
 def test_a_sweep_whose_time_is_up_ends_in_order_and_the_next_one_goes_on() -> None:
@@ -104,7 +93,7 @@ def test_a_sweep_whose_time_is_up_ends_in_order_and_the_next_one_goes_on() -> No
         assert len(shop.ran) == MANY
         assert {len(by) for by in shop.ran.values()} == {1}
 
-    in_cloud(story)
+    in_cloud(Shop, story)
 
 
 def test_what_is_due_soon_is_called_for_once_and_on_time_by_any_sweep_before() -> None:
@@ -124,7 +113,7 @@ def test_what_is_due_soon_is_called_for_once_and_on_time_by_any_sweep_before() -
         assert len(cloud.sqs.sent) <= 1.3 * len(waits), "another environment may not know what one has called for"
         assert max(cloud.sqs.delays) <= AHEAD_MS / 1000
 
-    in_cloud(story)
+    in_cloud(Shop, story)
 
 
 def test_sweeps_that_do_not_come_delay_what_they_would_have_found_and_nothing_is_lost() -> None:
@@ -136,7 +125,7 @@ def test_sweeps_that_do_not_come_delay_what_they_would_have_found_and_nothing_is
         await asyncio.sleep(1)
         assert list(shop.ran) == ["o1"]
 
-    in_cloud(story)
+    in_cloud(Shop, story)
 
 
 def test_a_call_that_came_to_nothing_is_repeated_by_the_next_sweep() -> None:
@@ -153,7 +142,7 @@ def test_a_call_that_came_to_nothing_is_repeated_by_the_next_sweep() -> None:
         await asyncio.sleep(1)
         assert sorted(shop.ran) == ["o1", "o2"]
 
-    in_cloud(story)
+    in_cloud(Shop, story)
 
 
 def test_without_a_queue_the_sweep_does_the_work_itself() -> None:
@@ -169,7 +158,7 @@ def test_without_a_queue_the_sweep_does_the_work_itself() -> None:
         await cloud.invoke(SWEEP)
         assert sorted(shop.ran) == ["later", "o1", "o2"]
 
-    in_cloud(story)
+    in_cloud(Shop, story)
 
 
 def test_the_lease_of_a_living_owner_calls_for_nobody_and_a_dead_ones_does() -> None:
@@ -191,4 +180,4 @@ def test_the_lease_of_a_living_owner_calls_for_nobody_and_a_dead_ones_does() -> 
         assert len(shop.ran["o1"]) == 2
         assert [each["partition"] for each in cloud.sqs.sent] == ["wf#checkout#o1"]
 
-    in_cloud(story)
+    in_cloud(Shop, story)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import contextlib
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
-from tests.infra.ministack import REGION, ministack
-from tests.infra.tools import environment_or_skip
+from tests.infra.ministack import REGION, only_ministack
 
 from holdfast.backends.aws import Meter, parse_address
 from holdfast.verify import Finding, Record, standing
@@ -23,16 +22,8 @@ ACCOUNT = "000000000000"
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The home that a user names; it is not there, and never will be."""
-    programs = environment_or_skip("ministack")
-    with pytest.MonkeyPatch.context() as patched:
-        for name in [name for name in os.environ if name.startswith("AWS_")]:
-            patched.delenv(name)
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            patched.setenv(name, "test")
-        patched.setenv("NO_PROXY", "127.0.0.1")
-        patched.chdir(tmp_path_factory.mktemp("records"))
-        with ministack(programs, tmp_path_factory.mktemp("ministack")) as endpoint:
-            yield f"aws://shop?region={REGION}&endpoint={endpoint}"
+    with contextlib.chdir(tmp_path_factory.mktemp("records")), only_ministack(tmp_path_factory) as endpoint:
+        yield f"aws://shop?region={REGION}&endpoint={endpoint}"
 
 
 def begun(url: str) -> Record:

@@ -22,7 +22,7 @@ from holdfast.backends.aws.connection import Connection
 from holdfast.errors import StoreUnavailable
 from holdfast.ports import EventBus, Home
 from holdfast.runtime.lambda_ import LambdaHandler
-from holdfast.testing.virtual_time import VirtualClock
+from holdfast.testing.virtual_time import VirtualClock, run_virtual
 
 URL = "aws://test?region=eu-west-1"
 TIMEOUT_SECONDS = 60
@@ -247,3 +247,14 @@ def event_of(*messages: tuple[str, str], group: str | None = None) -> dict[str, 
             for id, body in messages
         ]
     }
+
+
+def in_cloud(make: Callable[[], Any], story: Callable[[Cloud, Any], Awaitable[None]]) -> None:
+    """Play a story, in virtual time, on a cloud of what is made: it opens homes, and declares what runs."""
+
+    async def main() -> None:
+        shop = make()
+        async with Cloud(shop.open, shop) as cloud:
+            await story(cloud, shop)
+
+    run_virtual(main)

@@ -45,27 +45,33 @@ class LeanClient:
         try:
             self._connection.request("POST", "/", body, headers)
             response = self._connection.getresponse()
-            answer: dict[str, Any] = json.loads(response.read(), object_hook=_decoded)
+            answer: dict[str, Any] = json.loads(response.read(), object_hook=decoded)
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             raise ConnectionClosedError(endpoint_url=self._endpoint) from error
         self._used_at = time.monotonic()
         if response.status == OK:
             return answer
-        told = {
-            "Error": {
-                "Code": answer.pop("__type").rpartition("#")[2],
-                "Message": answer.pop("message", None) or answer.pop("Message", ""),
-            },
-            "ResponseMetadata": {"HTTPStatusCode": response.status},
-        }
-        raise ClientError(told | answer, operation)
+        raise ClientError(refusal(response.status, answer), operation)
 
 
 def _encoded(value: Any) -> str:
     return base64.b64encode(value).decode()
 
 
-def _decoded(value: dict[str, Any]) -> Any:
+def refusal(status: int, answer: dict[str, Any]) -> dict[str, Any]:
+    """A refusal as botocore shows it, from the answer on the wire."""
+    told = {
+        "Error": {
+            "Code": answer.pop("__type").rpartition("#")[2],
+            "Message": answer.pop("message", None) or answer.pop("Message", ""),
+        },
+        "ResponseMetadata": {"HTTPStatusCode": status},
+    }
+    return told | answer
+
+
+def decoded(value: dict[str, Any]) -> Any:
+    """A value with bytes in place of their text on the wire."""
     binary = value.get("B")
     return {"B": base64.b64decode(binary)} if isinstance(binary, str) and len(value) == 1 else value

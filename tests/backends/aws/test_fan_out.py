@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.backends.aws.cloud import SWEEP_SECONDS, TIMEOUT_SECONDS, Cloud
+from tests.backends.aws.cloud import SWEEP_SECONDS, TIMEOUT_SECONDS, Cloud, in_cloud
 from tests.backends.aws.test_lambda import start, status, until_ended
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.items import Item, Update, Write
 from holdfast.ports import Home, Store
-from holdfast.testing.virtual_time import run_virtual
 
 CHILDREN = 600
 MOST = hf.Limits().called_running
@@ -73,15 +71,6 @@ class Shop:
         return replace(home, store=Counted(home.store, self))
 
 
-def in_cloud(story: Callable[[Cloud, Shop], Any]) -> None:
-    async def main() -> None:
-        shop = Shop()
-        async with Cloud(shop.open, shop) as cloud:
-            await story(cloud, shop)
-
-    run_virtual(main)
-
-
 def test_the_children_of_one_parent_run_in_many_environments() -> None:
     async def story(cloud: Cloud, shop: Shop) -> None:
         cloud.begin_sweeping()
@@ -95,7 +84,7 @@ def test_the_children_of_one_parent_run_in_many_environments() -> None:
         assert max(shop.busiest.values()) <= MOST
         assert shop.renewals == 0
 
-    in_cloud(story)
+    in_cloud(Shop, story)
 
 
 def head(shop: Shop, id: str) -> Item:
@@ -114,7 +103,7 @@ def test_a_lease_lasts_until_the_invocation_ends_and_is_not_renewed() -> None:
         assert (await running)["status"] == "COMPLETED"
         assert shop.renewals <= 1, "what the execution waits for is told once"
 
-    in_cloud(story)
+    in_cloud(Shop, story)
 
 
 def test_in_a_long_invocation_a_lease_lasts_a_minute_and_is_renewed_before_its_end() -> None:
@@ -128,7 +117,7 @@ def test_in_a_long_invocation_a_lease_lasts_a_minute_and_is_renewed_before_its_e
         assert 10 <= shop.renewals <= 14
         assert len(shop.began["p"]) == 1
 
-    in_cloud(story)
+    in_cloud(Shop, story)
 
 
 def test_a_request_to_cancel_reaches_an_execution_whose_lease_is_not_renewed() -> None:
@@ -140,7 +129,7 @@ def test_a_request_to_cancel_reaches_an_execution_whose_lease_is_not_renewed() -
         async with asyncio.timeout(6):
             assert (await running)["status"] == "CANCELLED"
 
-    in_cloud(story)
+    in_cloud(Shop, story)
 
 
 @pytest.mark.parametrize("seconds_left", [60, 900])
@@ -159,4 +148,4 @@ def test_what_a_dead_environment_held_is_taken_over_by_a_sweep_after_its_lease(s
         assert 55 <= (cloud.clock.now_ms() - died_ms) / 1000 <= 60 + SWEEP_SECONDS + 2
         assert len(shop.began["p"]) == 2
 
-    in_cloud(story)
+    in_cloud(Shop, story)

@@ -14,8 +14,7 @@ import pytest
 from click.testing import CliRunner
 from tests.backends.aws.local import CREDENTIALS
 from tests.http.conftest import Api
-from tests.infra.ministack import ministack
-from tests.infra.tools import environment_or_skip
+from tests.infra.ministack import only_ministack
 
 import holdfast as hf
 from holdfast.backends.aws import create_table
@@ -32,12 +31,8 @@ PATIENCE_SECONDS = 60
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an emulator."""
-    programs = environment_or_skip("ministack")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (CREDENTIALS | {"NO_PROXY": "127.0.0.1"}).items():
-            patch.setenv(name, value)
-        with ministack(programs, tmp_path_factory.mktemp("ministack")) as endpoint:
-            yield endpoint
+    with only_ministack(tmp_path_factory, **CREDENTIALS) as endpoint:
+        yield endpoint
 
 
 class Stage:

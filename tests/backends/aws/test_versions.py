@@ -723,14 +723,15 @@ def test_what_a_handover_costs(cloudy: Any) -> None:
         await cloud.invoke(pinned)
         in_memory = {"UpdateItem": 2}
         assert bill.since() == in_memory, "claimed and let go of"
-        for ring, gets in ((compatible, 1), (pinned, 2)):
+        begun = Counter({"GetItem": 1, "Query": 1})  # a new environment looks for events that a move has left elsewhere
+        for ring, looked in ((compatible, {}), (pinned, {"GetItem": 1})):
             cloud._idle.clear()
             await cloud.invoke(ring)
-            used = {"UpdateItem": 2, "Query": 2, "GetItem": gets}
-            assert bill.since() == used, "its messages, in its head and as items, and its journal"
+            used = Counter({"UpdateItem": 2, "Query": 1}) + Counter(looked)
+            assert bill.since() == begun + used, "whether it is wanted here, then its journal"
         cloud.deploy(tour(ran, "blue"))
         await cloud.invoke(pinned)
         await asyncio.sleep(1)
-        assert bill.since() == in_memory | {"GetItem": 2, "Query": 1, "Invoke": 1}
+        assert bill.since() == begun + Counter(in_memory | {"GetItem": 1, "Invoke": 1})
 
     cloudy(story)
