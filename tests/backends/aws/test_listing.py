@@ -13,6 +13,7 @@ import pytest
 from tests.backends.aws.world import drop_table
 
 import holdfast as hf
+from holdfast.actors.admin.listing import list_actors
 from holdfast.backends.aws import DynamoStore, Transport, create_table, open_aws_home, set_up
 from holdfast.backends.aws.connection import Connection, ThreadedConnection, perform
 from holdfast.backends.aws.layout import LISTED_PARTS, listed_part
@@ -272,9 +273,9 @@ async def test_an_app_lists_its_executions_and_actors_by_the_index(dynamodb: str
             assert await (await greet.start(str(number), id=f"g{number}")) == f"hello {number}"
             await Cart.at(f"c{number}").add()
         page = await app.executions(limit=3)
-        rest = await app.executions(limit=3, after=page.after)
-        assert [each.id for each in (*page.items, *rest.items)] == ["g4", "g3", "g2", "g1", "g0"]
-        actors = await app.actors(limit=10)
+        rest = await app.executions(limit=3, after=page.cursor)
+        assert [each.id for each in (*page.executions, *rest.executions)] == ["g4", "g3", "g2", "g1", "g0"]
+        actors = await list_actors(app.runtime(), None, after=None, limit=10)
         assert sorted(each.key for each in actors.items) == [f"c{number}" for number in range(5)]
     home = await open_aws_home(url)
     try:

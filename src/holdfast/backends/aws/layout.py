@@ -97,7 +97,7 @@ def listed_part(partition: str) -> str | None:
     """The part of the index ``heads`` to which a head belongs; ``None`` if it is of no kind that is listed.
 
     >>> listed_part("wf#checkout#order-17"), listed_part("stream#clicks")
-    ('wf#11', None)
+    ('wf#15', None)
     """
     kind = partition.partition(SEPARATOR)[0] + SEPARATOR
     return f"{kind}{zlib.crc32(partition.encode()) % LISTED_PARTS}" if kind in LISTED else None

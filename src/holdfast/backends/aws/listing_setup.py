@@ -1,7 +1,7 @@
 """Having heads listed by the index ``heads``, or by a scan of the table again, while processes work.
 
 Each new head has its key of the index, whether the table has the index or not. Heads of releases that did not write it
-get it here: those come last in listings, since nobody knows when they were created.
+get it here: those come last in listings, as it is not known when they were created.
 """
 
 from __future__ import annotations
