@@ -294,6 +294,22 @@ class Laggards(Protocol):
         ...
 
 
+class Sweeps(Protocol):
+    """An optional port of homes whose workers divide among them what their sweeps look at."""
+
+    async def due(self, before: int, *, after: str | None, code: str, has_room: bool) -> Page:
+        """The share of this worker in ``Store.due``. All workers with the same ``code`` together look at everything,
+        each at least every few seconds; one without room for more work has no share as long as another has room.
+
+        What a worker leaves behind that dies is found by the others within 20 seconds. A page may be short.
+        """
+        ...
+
+    async def leave(self) -> None:
+        """This worker looks no more: the others have its share at once."""
+        ...
+
+
 class Versions(Protocol):
     """An optional port of homes whose code is published in versions that stay, and can be invoked by name after newer
     ones have replaced them.
@@ -384,6 +400,7 @@ class Home(Struct, frozen=True):
     metered: Metered | None = None
     versions: Versions | None = None
     laggards: Laggards | None = None
+    sweeps: Sweeps | None = None
     redelivery: Redelivery | None = None
     services: Services | None = None
     dead_letters: DeadLetters | None = None

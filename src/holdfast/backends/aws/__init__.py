@@ -31,6 +31,7 @@ from holdfast.backends.aws.requests import BOUNDS
 from holdfast.backends.aws.routes import Routes, parse_routes
 from holdfast.backends.aws.services import AwsServices
 from holdfast.backends.aws.settings import Cover, KnownSettings, Listing, Settings, read_settings
+from holdfast.backends.aws.shares import SharedSweeps
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport
@@ -192,6 +193,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter, size), size.refresh),
         versions=versions,
         laggards=StreamLaggards(transport, settings),
+        sweeps=SharedSweeps(store, owner, clock),
         redelivery=SqsRedelivery(queue),
         services=address.services(),
         dead_letters=SqsDeadLetters(queue, address.prefix, address.parsed_routes().queues),
