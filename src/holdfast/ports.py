@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
+from holdfast.bus import EventBus
 from holdfast.items import HEAD, Bounds, Item, Write
 from holdfast.letters import DeadLetters
 from holdfast.watched import Metered, Services
@@ -324,37 +325,6 @@ class Versions(Protocol):
         """Have that version check an entity: ``None`` once it will be invoked, perhaps twice; else why it cannot be.
 
         Raises ``StoreUnavailable`` if it may not have been invoked, and another attempt may succeed.
-        """
-        ...
-
-
-class BusEvent(Struct, frozen=True):
-    """An event that leaves the home: its source, its type, and its content as a JSON object."""
-
-    source: str
-    type: str
-    detail: bytes
-
-
-class NotTaken(Struct, frozen=True):
-    """The bus has not accepted an event, or did not confirm it: it may accept it when it is sent again."""
-
-    reason: str
-
-
-class Unfit(Struct, frozen=True):
-    """The bus will never accept this event."""
-
-    reason: str
-
-
-class EventBus(Protocol):
-    """An optional port of homes that publish events to other systems: at least once, in no order."""
-
-    async def put(self, events: Sequence[BusEvent]) -> Sequence[NotTaken | Unfit | None]:
-        """Put any number of events on the bus. Returns for each, in order: ``None`` if the bus has it durably.
-
-        The answer of the bus, also that it does not exist, is returned and not raised.
         """
         ...
 
