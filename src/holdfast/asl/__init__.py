@@ -9,7 +9,12 @@ Every public name is loaded when it is first used, as in ``holdfast`` itself.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.asl.binding import Mock as Mock
+    from holdfast.asl.declaring import StateMachine as StateMachine
+    from holdfast.asl.errors import Error as Error
 
 PUBLIC_NAMES = {
     "binding": "Mock",

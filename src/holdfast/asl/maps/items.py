@@ -7,7 +7,7 @@ from typing import Any, cast
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.asl.definition import Map
-from holdfast.asl.errors import RUNTIME, EvaluationError
+from holdfast.asl.errors import QUERY_EVALUATION_ERROR, RUNTIME, EvaluationError
 from holdfast.asl.jsontext import compact, is_array, is_object
 from holdfast.asl.paths import read_definite
 from holdfast.asl.templates import evaluated, filled, of_type
@@ -59,18 +59,15 @@ def _collection(visit: Visit, effective: Any) -> list[Any] | dict[str, Any]:
 
 
 def _by_jsonata(state: Map, visit: Visit) -> list[Any] | dict[str, Any]:
-    if state.items is UNSET:
-        if not (is_array(visit.input) or is_object(visit.input)):
-            raise EvaluationError(
-                "States.QueryEvaluationError",
-                f"Map state input must be an array but was: {compact(visit.input)}",
-            )
-        return cast("list[Any] | dict[str, Any]", visit.input)
-    value = evaluated(state.items, visit, "Items")
-    if not (is_array(value) or is_object(value)):
-        value = of_type("array", state.items, visit, "Items")
-    visit.note("afterItems", value)
-    return value
+    value = visit.input if state.items is UNSET else evaluated(state.items, visit, "Items")
+    if is_array(value) or is_object(value):
+        visit.note("afterItems", value)
+        return value
+    if state.items is not UNSET:
+        of_type("array", state.items, visit, "Items")
+    raise EvaluationError(
+        QUERY_EVALUATION_ERROR, f"Map state input must be an array but was: {compact(value)}"
+    )
 
 
 def selected(visit: Visit, effective: Any, item: Item) -> Any:
