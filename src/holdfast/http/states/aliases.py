@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -14,6 +14,8 @@ from holdfast.http.states import asked
 from holdfast.http.states.faults import conflict, invalid_arn, invalid_request, no_machine, no_resource
 from holdfast.http.states.names import checked_alias, machine_arn
 from holdfast.http.states.service import Answer, Service, seconds
+
+Change = Callable[[StoredMachine], StoredMachine]
 
 MOST_ROUTES: Final = 2
 WHOLE: Final = 100
@@ -154,8 +156,8 @@ def _alias_arn(text: str) -> Arn:
     return arn
 
 
-async def _changed(service: Service, arn: Arn, change: object, absent: Exception) -> StoredMachine:
+async def _changed(service: Service, arn: Arn, change: Change, absent: Exception) -> StoredMachine:
     try:
-        return await service.shelf.change_machine(arn.name, change)  # type: ignore[arg-type]
+        return await service.shelf.change_machine(arn.name, change)
     except NotFound:
         raise absent from None

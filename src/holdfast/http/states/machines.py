@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 from uuid import UUID
 
@@ -184,7 +185,7 @@ async def found(service: Service, arn: Arn) -> StoredMachine:
     return machine
 
 
-async def _changed(service: Service, arn: Arn, change: Any) -> StoredMachine:
+async def _changed(service: Service, arn: Arn, change: Callable[[StoredMachine], StoredMachine]) -> StoredMachine:
     try:
         return await service.shelf.change_machine(arn.name, change)
     except NotFound:
