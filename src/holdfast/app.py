@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Self, TypeVar, overload
+from typing import Any, Final, ParamSpec, Self, TypeVar, overload
 
 from holdfast import executions as looking
 from holdfast.actors.admin.handle import ActorHandle
 from holdfast.actors.admin.listing import ActorPage, ParkedPage, list_actors, list_parked
 from holdfast.actors.model import Actors
+from holdfast.asl.declarations import state_machine
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.coordination.inbox import Sender
@@ -48,11 +49,6 @@ from holdfast.shared import Shared
 from holdfast.telemetry import Telemetry
 from holdfast.workflows import declarations as workflows
 from holdfast.workflows.scope import current_activation
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from holdfast.asl.declaring import StateMachine
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -92,6 +88,7 @@ class App:
     lease, semaphore, with_lease, leader = sharing.lease, sharing.semaphore, sharing.with_lease, sharing.leader
     cache, session, resource = sharing.cache, sharing.session, sharing.resource
     handle, callback, executions, select = looking.handle, looking.callback, looking.executions, looking.select
+    state_machine = state_machine
     prometheus = prometheus
     sync, asgi, lambda_handler = sync_bridge, serving.asgi, serving.lambda_handler
 
@@ -156,27 +153,6 @@ class App:
         Not needed for what the app declares itself: steps, consumers, handlers of schedules, methods of actors.
         """
         return self.resources.inject(function)
-
-    def state_machine(
-        self,
-        name: str,
-        definition: str | Path | Mapping[str, Any],
-        *,
-        tasks: Mapping[str, Any] | None = None,
-        compat: Literal["aws"] | None = None,
-        type: Literal["STANDARD", "EXPRESS"] = "STANDARD",
-    ) -> StateMachine:
-        """Declare a state machine in Amazon States Language, which is started as a workflow is.
-
-        ``definition`` is a dict, JSON text or the path of a file. ``tasks`` maps the resources of its Task states to
-        what does the work: by the whole resource, its last part, the name of the state, or a pattern with ``*``.
-        ``compat="aws"`` keeps the quotas of Step Functions. ``type`` is what the context object tells. Needs the extra
-        ``asl``. Raises ``InvalidInput`` for a definition that cannot be read, ``ConfigurationError`` for a resource
-        that nothing is mapped for.
-        """
-        from holdfast.asl.declaring import declare  # noqa: PLC0415 - only an app with state machines loads them
-
-        return declare(self, name, definition, tasks=tasks, compat=compat, type=type)
 
     # ── Using ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

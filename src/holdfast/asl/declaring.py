@@ -126,7 +126,7 @@ def declare(
     compat: Compat = None,
     type: MachineType = "STANDARD",
 ) -> StateMachine:
-    """Declare a state machine. See ``App.state_machine``."""
+    """See ``App.state_machine``."""
     if compat not in (None, "aws"):
         raise ConfigurationError(f"compat is 'aws' or nothing, not {compat!r}")
     machine = parse(definition_json(definition))

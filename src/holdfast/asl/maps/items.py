@@ -65,9 +65,7 @@ def _by_jsonata(state: Map, visit: Visit) -> list[Any] | dict[str, Any]:
         return value
     if state.items is not UNSET:
         of_type("array", state.items, visit, "Items")
-    raise EvaluationError(
-        QUERY_EVALUATION_ERROR, f"Map state input must be an array but was: {compact(value)}"
-    )
+    raise EvaluationError(QUERY_EVALUATION_ERROR, f"Map state input must be an array but was: {compact(value)}")
 
 
 def selected(visit: Visit, effective: Any, item: Item) -> Any:
