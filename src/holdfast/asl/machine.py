@@ -75,7 +75,7 @@ async def run_machine(program: Program, activation: Activation, identity: Mappin
         output = await _run_frame(run, frame, data, cursor)
     except StatesError as error:
         trail.note("ExecutionFailed", error=error.error, cause=error.cause)
-        raise Error(error.error, error.cause) from None
+        raise Error(error.error, error.cause) from error.__cause__  # by which a retry knows what failed
     trail.note("ExecutionSucceeded", output=output)
     return output
 

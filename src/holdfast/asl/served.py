@@ -104,9 +104,7 @@ class ServedMachines:
         self.bounds = Bounds()
         self._machines: Bounded[str, Machine] = Bounded(KEPT_MACHINES)
         app.registry.add_errors((Error,))
-        self.workflow: Workflow[..., Any] = Workflow(
-            self._body(), app.runtime, name=SERVED, version=INTERPRETER
-        )
+        self.workflow: Workflow[..., Any] = Workflow(self._body(), app.runtime, name=SERVED, version=INTERPRETER)
         app.registry.add_workflow(self.workflow)
         app.registry.machines[SERVED] = self
 

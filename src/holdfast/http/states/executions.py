@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-
 from holdfast import ids
 from holdfast.asl.arns import EXPRESS, Arn
 from holdfast.asl.jsontext import compact
+from holdfast.asl.reading import redrives_of
 from holdfast.asl.served import SERVED
 from holdfast.errors import InvalidState
 from holdfast.http.states import asked
@@ -21,10 +21,8 @@ from holdfast.http.states.standing import (
     RUNNING,
     Standing,
     of_head,
-    redrives,
     standing_of,
 )
-from holdfast.workflows.history import load
 from holdfast.workflows.messages import send
 from holdfast.workflows.record import CancelRequest, is_there, partition_of
 from holdfast.workflows.retry_execution import retry
@@ -42,8 +40,7 @@ async def describe(service: Service, request: asked.OfExecution) -> Answer:
     arn = _standard(request.execution_arn)
     standing = await standing_of(service, arn)
     told = standing.described(request.included_data)
-    recorded = await load(service.call.app.runtime().home.store, standing.head.partition)
-    at = redrives(recorded.entries)
+    at = await redrives_of(service.call.app.runtime().home.store, standing.head.partition)
     told["redriveCount"] = len(at)
     if at:
         told["redriveDate"] = seconds(at[-1])
@@ -154,5 +151,3 @@ def _standard(text: str) -> Arn:
     if arn.kind == EXPRESS:
         raise invalid_arn(text)
     return arn
-
-

@@ -8,12 +8,12 @@ from typing import Any, Final
 from holdfast.asl.arns import EXPRESS, STATE_MACHINE
 from holdfast.asl.events import Event
 from holdfast.asl.jsontext import compact
-from holdfast.asl.reading import events_of
+from holdfast.asl.reading import events_of, redrives_of
 from holdfast.http.states import asked
 from holdfast.http.states.faults import invalid_arn
 from holdfast.http.states.names import execution_arn
 from holdfast.http.states.service import Answer, Service, seconds
-from holdfast.http.states.standing import ABORTED, Standing, of_head, redrives, standing_of
+from holdfast.http.states.standing import ABORTED, Standing, of_head, standing_of
 
 DATA: Final = ("input", "output", "parameters", "assignedVariables")
 """Details that are payloads: JSON as text, which ``includeExecutionData=False`` leaves out."""
@@ -30,9 +30,11 @@ async def get(service: Service, request: asked.GetHistory) -> Answer:
     if arn.kind == EXPRESS:
         raise invalid_arn(arn.text)
     standing = await standing_of(service, arn)
-    recorded, events = await events_of(service.call.app.runtime(), standing.head.partition)
+    runtime, partition = service.call.app.runtime(), standing.head.partition
+    recorded, events = await events_of(runtime, partition)
     standing = of_head(recorded.head)
-    told = [_told(each, standing, request) for each in (*events, *_ends(standing, events, redrives(recorded.entries)))]
+    ends = _ends(standing, events, await redrives_of(runtime.home.store, partition))
+    told = [_told(each, standing, request) for each in (*events, *ends)]
     if request.reverse_order:
         told.reverse()
     return service.sliced("events", told, request)

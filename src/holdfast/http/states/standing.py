@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from holdfast.asl.arns import EXECUTION, STATE_MACHINE, Arn
+from holdfast.asl.arns import STATE_MACHINE, Arn
 from holdfast.asl.errors import TIMEOUT, Error
 from holdfast.asl.served import SERVED, About, Given, given_to
 from holdfast.http.states.faults import no_execution
 from holdfast.http.states.service import ALL_DATA, Answer, Service, seconds
-from holdfast.replay.entries import Reopened
 from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,
@@ -28,10 +27,7 @@ from holdfast.workflows.record import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from holdfast.items import Item
-    from holdfast.replay.entries import Entry
 
 RUNNING: Final = "RUNNING"
 SUCCEEDED: Final = "SUCCEEDED"
@@ -155,10 +151,3 @@ def of_head(head: Item) -> Standing:
     """The execution of a head."""
     record = decode_record(head.body)
     return Standing(head, record, given_to(bytes(record.input)))
-
-
-def redrives(entries: Sequence[Entry]) -> list[int]:
-    """When an execution was redriven, in milliseconds."""
-    return [entry.at for entry in entries if isinstance(entry, Reopened)]
-
-
