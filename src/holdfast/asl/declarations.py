@@ -47,6 +47,6 @@ def state_machines(
     app is declared, so that every worker runs them. Raises ``DuplicateName`` if it was declared before.
     """
     from holdfast.asl.binding import Tasks  # noqa: PLC0415 - only an app with state machines loads them
-    from holdfast.asl.served import ServedMachines  # noqa: PLC0415 - see above
+    from holdfast.asl.served import ServedMachines  # noqa: PLC0415 - it is loaded when it is used
 
     ServedMachines(app, Tasks(app.registry.steps if tasks is None else tasks), compat=compat)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from holdfast import ids
 from holdfast.asl.arns import EXPRESS, Arn
-from holdfast.asl.jsontext import compact
 from holdfast.asl.reading import redrives_of
 from holdfast.asl.served import SERVED
 from holdfast.errors import InvalidState
@@ -20,6 +21,7 @@ from holdfast.http.states.standing import (
     REDRIVABLE,
     RUNNING,
     Standing,
+    Stop,
     of_head,
     standing_of,
 )
@@ -114,8 +116,7 @@ async def stop(service: Service, request: asked.StopExecution) -> Answer:
     standing = await standing_of(service, arn)
     runtime, partition = service.call.app.runtime(), standing.head.partition
     if standing.record.ended_at is None:
-        given = {"error": request.error, "cause": request.cause}
-        reason = compact({name: value for name, value in given.items() if value is not None})
+        reason = msgspec.json.encode(Stop(request.error, request.cause)).decode()
         request_to_stop = CancelRequest(reason, ids.new_id())
         await send(partition, request_to_stop, runtime.home, runtime.host, runtime.sender, service.now_ms())
         try:

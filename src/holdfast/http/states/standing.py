@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.asl.arns import STATE_MACHINE, Arn
@@ -125,13 +125,19 @@ class Standing(Struct, frozen=True):
         return told
 
 
+class Stop(Struct, frozen=True):
+    """What StopExecution was given, as the reason of the cancellation holds it."""
+
+    error: str | None = None
+    cause: str | None = None
+
+
 def _stopped(reason: str) -> tuple[str | None, str | None]:
-    """The error and the cause that StopExecution was given, if it was that."""
     try:
-        given: Any = json.loads(reason)
-    except ValueError:
+        given = msgspec.json.decode(reason, type=Stop)
+    except msgspec.MsgspecError:
         return None, reason or None
-    return (given.get("error"), given.get("cause")) if isinstance(given, dict) else (None, reason)
+    return given.error, given.cause
 
 
 async def standing_of(service: Service, arn: Arn) -> Standing:

@@ -1,4 +1,4 @@
-"""StartExecution and StartSyncExecution: by AWS's rules, the same name and input while it runs are the same execution."""
+"""StartExecution and StartSyncExecution, by AWS's rules for names that are used again."""
 
 from __future__ import annotations
 
