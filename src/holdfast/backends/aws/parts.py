@@ -53,8 +53,8 @@ async def change_parts(store: DynamoStore, parts: int, clock: Clock) -> Settings
 
 
 async def keep_parts(store: DynamoStore, known: KnownSettings, parts: int) -> None:
-    """Have the index in this number of parts. It asks for nothing while the settings that this process knows say so, and does
-    nothing while an earlier change has not taken effect.
+    """Have the index in this number of parts. It asks for nothing while the settings that this process knows say so,
+    and does nothing while an earlier change has not taken effect.
 
     Raises ``ConfigurationError`` as ``change_parts`` does.
     """
