@@ -22,7 +22,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from holdfast.backends.aws.due import DueIndex
+from holdfast.backends.aws.due import Choose, DueIndex
 from holdfast.backends.aws.enclosing import (
     NOT_IN_CALL,
     PREFIXES,
@@ -273,6 +273,11 @@ class DynamoStore:
         """See ``Store.due``. Without bodies; leased heads have a ``due_at`` too."""
         self._check_open()
         return await self._due.page(before, after, _page_items(limit))
+
+    async def due_among(self, before: int, after: str | None, choose: Choose) -> Page:
+        """Those of ``due`` that ``choose`` chooses by their entries in the index: no others are read."""
+        self._check_open()
+        return await self._due.page(before, after, PAGE_ITEMS, choose)
 
     async def _read_parts(self) -> Sequence[str]:
         return (await self._settings_now()).read_parts
