@@ -25,7 +25,7 @@ from holdfast.cost.metering import uncounted
 from holdfast.cost.ours import Used, bill_of
 from holdfast.cost.prices import US_EAST_1
 from holdfast.cost.trial import PAUSE_SECONDS, Path, try_out
-from holdfast.errors import ExecutionError, WaitTimeout
+from holdfast.errors import ExecutionError, InvalidInput, StoreError, WaitTimeout
 from holdfast.ids import new_id
 from holdfast.replay.entries import Entry
 from holdfast.testing import PATIENT, VirtualClock, run_virtual
@@ -44,6 +44,9 @@ REAL_PAUSE_SECONDS: Final = 1.0
 
 UNFINISHED: Final = frozenset({"READY", "RUNNING", "SUSPENDED", "PAUSED", "BLOCKED"})
 """An execution with one of these statuses has done only part of its work, so there is nothing to compare."""
+
+WARM_UP_CALLS: Final = 1
+"""How many calls create the actor, and are not counted."""
 
 METHOD: Final = "the journal of the first run, priced as they meter it"
 
@@ -138,7 +141,7 @@ def workflow(session: Session, options: Options, *, name: str, input: str) -> No
                 seen.extend((await load(app.runtime().home.store, partition_of(name, order.id))).entries)
 
     used = _try(app, one, options)
-    outcomes = ", ".join(f"{ended.count(each)} {each}" for each in sorted(set(ended)))
+    outcomes = _counted(ended)
     compute = options.compute(used)
     others = elsewhere(work_of(seen), compute) if UNFINISHED.isdisjoint(ended) else ()
     _tell(session, _Told(f"workflow {name}", used, compute, others, outcomes))
@@ -166,11 +169,22 @@ def actor(session: Session, options: Options, *, name: str, key: str, method: st
     parsed = bound.method.signature.parse(input)
     _ask(f"{name}.{method}, twice", options)
 
-    async def one(_number: int, deployment: Deployment) -> None:
-        await deployment.call(bound, parsed)
+    ended: list[str] = []
 
-    used = _try(app, one, options, warm_up=1)
-    _tell(session, _Told(f"call of {name}.{method}", used, options.compute(used), (), f"{used.runs} answered"))
+    async def one(_number: int, deployment: Deployment) -> None:
+        try:
+            await deployment.call(bound, parsed)
+        except (InvalidInput, StoreError):  # no answer of the method, such as a state that does not fit into an item
+            raise
+        except Exception as error:  # noqa: BLE001 - what the method raises is an answer, and costs as much
+            echo(f"{name}.{method} failed: {type(error).__name__}: {error}", err=True)
+            ended.append("FAILED")
+        else:
+            ended.append("answered")
+
+    used = _try(app, one, options, warm_up=WARM_UP_CALLS)
+    outcomes = _counted(ended[WARM_UP_CALLS:])
+    _tell(session, _Told(f"call of {name}.{method}", used, options.compute(used), (), outcomes))
 
 
 # ── The trial ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -222,6 +236,11 @@ async def _end(app: App, name: str, id: str, options: Options) -> str:
         if head is None or head.due_at is None:
             break
     return (await handle.status()).status
+
+
+def _counted(ended: Sequence[str]) -> str:
+    """How the runs ended, and how many of them each way."""
+    return ", ".join(f"{ended.count(each)} {each}" for each in sorted(set(ended)))
 
 
 # ── The bill ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -161,6 +161,8 @@ class InFunction:
                     yield
                     sweeps.cancel()
                     deliveries.cancel()
+            except BaseExceptionGroup as failed:
+                raise failed.exceptions[0] from None  # what the block has raised, if it has
             finally:
                 await self._handler.aclose()
 
