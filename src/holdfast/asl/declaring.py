@@ -138,4 +138,5 @@ def declare(
     app.registry.add_errors((Error,))
     declared = StateMachine(app, name, machine, bound, compat=compat, type=type)
     app.registry.add_workflow(declared.workflow)
+    app.registry.machines[name] = declared
     return declared
