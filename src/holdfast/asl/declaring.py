@@ -17,6 +17,7 @@ from holdfast.asl.jsontext import compact
 from holdfast.asl.machine import Continue, Program, first_cursor, run_machine
 from holdfast.asl.quotas import Compat
 from holdfast.asl.timestamps import iso_milliseconds
+from holdfast.asl.validation import Profile, refuse_invalid
 from holdfast.bounded import Bounded
 from holdfast.errors import ConfigurationError
 from holdfast.kernel.runtime import Declares
@@ -144,10 +145,13 @@ def declare(
     """See ``App.state_machine``."""
     if compat not in (None, "aws"):
         raise ConfigurationError(f"compat is 'aws' or nothing, not {compat!r}")
-    machine = parse(definition_json(definition))
+    written = definition_json(definition)
+    refuse_invalid(written, name, Profile(aws=False, express=type == "EXPRESS"))
+    machine = parse(written)
     bound = Tasks(tasks or {})
     bound.check(machine, name)
     app.registry.add_errors((Error,))
     declared = StateMachine(app, name, machine, bound, compat=compat, type=type)
     app.registry.add_workflow(declared.workflow)
+    app.registry.machines[name] = declared
     return declared

@@ -26,7 +26,7 @@ from holdfast.asl.visit import Visit
 from holdfast.replay.naming import place
 
 if TYPE_CHECKING:
-    from holdfast.asl.binding import Tasks
+    from holdfast.asl.frames import Work
     from holdfast.asl.quotas import Compat
     from holdfast.replay.activation import Activation
 
@@ -43,7 +43,7 @@ class Program(Struct, frozen=True):
     """What an execution runs: the machine that it began with, and today's tasks."""
 
     machine: Machine
-    tasks: Tasks
+    tasks: Work
     compat: Compat
     bounds: Bounds = Bounds()
 
@@ -75,7 +75,7 @@ async def run_machine(program: Program, activation: Activation, identity: Mappin
         output = await _run_frame(run, frame, data, cursor)
     except StatesError as error:
         trail.note("ExecutionFailed", error=error.error, cause=error.cause)
-        raise Error(error.error, error.cause) from None
+        raise Error(error.error, error.cause) from error.__cause__  # by which a retry knows what failed
     trail.note("ExecutionSucceeded", output=output)
     return output
 
