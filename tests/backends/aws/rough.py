@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from tests.backends.aws.lagging import LaggingDatabase
+from tests.backends.aws.tearing import LONG_SECONDS, Tears
 
 from holdfast.backends.aws.requests import BOUNDS
 from holdfast.items import Bounds, Item
@@ -27,6 +28,7 @@ class RoughDatabase(LaggingDatabase):
     ) -> None:
         self.seen = Counter[str]()
         super().__init__(client, Random(seed), self.seen, LAGS_SECONDS, way=way, bounds=bounds, holds=holds)
+        self.tears = Tears(seed, LONG_SECONDS)
 
     async def close(self) -> None:
         self.drop()  # a store whose process died within a write would wait for its end

@@ -15,18 +15,21 @@ from typing import Any
 Answer = dict[str, Any]
 
 SHARE = 0.5
-LONGEST_SECONDS = 2.0
+SHORT_SECONDS = 0.02
+LONG_SECONDS = 2.0
 
 
 class Tears:
-    """Lets a share of pages take a moment to read, in virtual time, and draws when each of their items is read.
+    """Lets a share of pages take up to ``seconds`` to read, in virtual time, and draws when each of their items is
+    read.
 
     ``torn`` counts the pages that show one change of that moment and miss another. The same seed draws the same.
     """
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, seconds: float = SHORT_SECONDS) -> None:
         self.pages = self.torn = 0
         self._random = Random(seed)
+        self._seconds = seconds
 
     async def read(self, perform: Callable[[], Answer]) -> Answer:
         """The answer to a ``Query``, which ``perform`` asks the table for."""
@@ -34,7 +37,7 @@ class Tears:
         if self._random.random() >= SHARE:
             return perform()
         first = perform()
-        await asyncio.sleep(LONGEST_SECONDS * self._random.random() ** 3)
+        await asyncio.sleep(self._seconds * self._random.random() ** 3)
         return self._between(first, perform())
 
     def _between(self, first: Answer, last: Answer) -> Answer:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.backends.aws.tearing import LONG_SECONDS, Tears
 from tests.backends.aws.world import DynamoDatabase
 
 import holdfast as hf
@@ -85,6 +86,7 @@ class Crowd:
     async def play(self) -> None:
         """Send everything, and wait until all of it was taken."""
         self.database = DynamoDatabase(self._client)
+        self.database.tears = Tears(self.seed, LONG_SECONDS)
         world = World(self.build, limits=swift(), database=self.database)
         worker = await world.boot()
         handle, book, _ = await worker.call(worker.user)

@@ -22,6 +22,7 @@ from holdfast.backends.aws.connection import Connection, ThreadedConnection, per
 from holdfast.backends.aws.enclosing import Action, enclosed_in
 from holdfast.backends.aws.layout import DUE_INDEX, decode
 from holdfast.backends.aws.requests import BOUNDS, Writing
+from holdfast.backends.aws.shares import SharedSweeps
 from holdfast.backends.aws.table import table_definition
 from holdfast.backends.memory import MemoryData
 from holdfast.backends.memory.blobs import MemoryBlobs
@@ -162,6 +163,7 @@ class DynamoDatabase:
             heads_go_first=True,
             reads_are_paid=True,
             hears_peers=False,
+            sweeps=SharedSweeps(store, owner, VirtualClock()),
             salt=SALT,
         )
 
