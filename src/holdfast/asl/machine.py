@@ -183,6 +183,8 @@ class _Entered:
             if self._frame.is_top and self._run.pace.is_due:
                 raise Continue(self._cursor())
             return None
+        if isinstance(state, Parallel | Map):
+            self._frame.trail.note(f"{self._kind}StateFailed", error=failed.error, cause=failed.cause)
         caught = catcher_of(state.catch, failed)
         if caught is None:
             raise failed

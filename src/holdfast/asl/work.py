@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.asl import activities, nested
 from holdfast.asl.binding import Mock, Tasks
-from holdfast.asl.definition import Machine, Task
+from holdfast.asl.definition import Task
 from holdfast.asl.doing import Doing
 from holdfast.asl.errors import RUNTIME, EvaluationError
 from holdfast.asl.resources import WAIT_FOR_TASK_TOKEN, Limits, is_activity, resource_of
@@ -27,12 +27,8 @@ class Services(Tasks):
         self._app = app
 
     def offers(self, resource: str) -> bool:
-        """Whether it needs no mapping."""
+        """Whether a resource needs nothing that is mapped for it."""
         return is_activity(resource) or resource_of(resource).call == nested.START_EXECUTION
-
-    def check(self, machine: Machine, name: str) -> None:
-        """Raise ``ConfigurationError`` if nothing does the work of a Task of the machine."""
-        super().check(machine, name)
 
     def token(self, run: Run, frame: Frame, visit: Visit, /) -> str:
         """See ``Work``."""
