@@ -13,7 +13,7 @@ from holdfast.asl.definition.states import Working
 from holdfast.asl.errors import EXCEED_TOLERATED_FAILURE_THRESHOLD, StatesError
 from holdfast.asl.maps.batches import Batcher, batched
 from holdfast.asl.maps.items import Item, items_of, selected
-from holdfast.asl.maps.settings import Settings, settings_of
+from holdfast.asl.maps.settings import Tolerance, concurrency_of, tolerance_of
 from holdfast.asl.processing import Left
 from holdfast.asl.retrying import another_attempt, catcher_of
 from holdfast.asl.states.choosing import chosen
@@ -94,14 +94,15 @@ async def mapped(request: Request, visit: Visit) -> Left:
     state = cast("Map", visit.state)
     effective = processing.effective_input(visit)
     items = await items_in(request, visit, effective)
-    settings = settings_of(visit, effective)
+    concurrency_of(visit, effective)
+    tolerance = tolerance_of(visit, effective)
     inputs = [(item, selected(visit, effective, item)) for item in items]
     if state.item_selector is not UNSET:
         visit.note("afterItemSelector", [given for _, given in inputs])
     if state.item_batcher is not None:
         batches = list(batched(inputs, Batcher.of(visit, effective, state.item_batcher)))
         visit.note("afterItemBatcher", batches)
-    check_failures(request, settings, len(items))
+    check_failures(request, tolerance, len(items))
     result = await worked(request, state, effective, None)
     visit.note("result", result)
     return processing.left(visit, effective, result)
@@ -118,16 +119,16 @@ async def items_in(request: Request, visit: Visit, effective: Any) -> list[Item]
     return [Item(index, value) for index, value in enumerate(found)]
 
 
-def check_failures(request: Request, settings: Settings, count: int) -> None:
+def check_failures(request: Request, tolerance: Tolerance, count: int) -> None:
     """Fail the Map if more of its iterations failed than it tolerates. Without a tolerance AWS lets any number pass."""
     failed = request.state_configuration.map_iteration_failure_count
     if failed is None:
         return
     if failed > count:
         raise Refused("Map iteration failure count must be less than or equal to the number of Map iterations")
-    tolerant = settings.tolerated_count is not None or settings.tolerated_percentage is not None
+    tolerant = tolerance.count is not None or tolerance.percentage is not None
     mocked_error = request.mock is not None and request.mock.error_output is not None
-    if tolerant and not mocked_error and settings.exceeded(failed, count):
+    if tolerant and not mocked_error and tolerance.exceeded(failed, count):
         raise StatesError(EXCEED_TOLERATED_FAILURE_THRESHOLD, THRESHOLD_EXCEEDED)
 
 
