@@ -28,9 +28,10 @@ async def performed(doing: Doing, app: Declares) -> Any:
         await put(app.runtime().home.store, name, waiting)
         return True
 
+    step: Step[..., bool] = Step(schedule, name="activity")
     run.pace.operations += 1
     waiting = Waiting(token=token, input=compact(doing.given), since_ms=run.now_ms())
-    if not await call_step(run.activation, Step(schedule, name="activity"), (resource.name, waiting), {}):
+    if not await call_step(run.activation, step, (resource.name, waiting), {}):
         raise EvaluationError(RUNTIME, f"The activity {resource.text} does not exist.")
     trail = doing.frame.trail
     trail.note("ActivityScheduled", resource=resource.text, parameters=doing.given)

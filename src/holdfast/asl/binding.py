@@ -150,6 +150,9 @@ def _event_names(resource: str) -> tuple[str, str]:
 
 
 def step_for(target: Any, resource: str, limits: Limits) -> Step[..., Any]:
+    """What is mapped for a resource, as a step of one attempt: the machine itself tries again. Raises ``InvalidInput``
+    for what cannot be called.
+    """
     function = target.function if isinstance(target, Mock | Step) else target
     if not callable(function):
         raise InvalidInput(f"what is mapped for {resource!r} is a function or a step, not {target!r}")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from holdfast.asl.arns import STATE_MACHINE, Account, read_arn
 from holdfast.asl.errors import TASK_FAILED, Error, StatesError
 from holdfast.asl.jsontext import compact
-from holdfast.asl.resources import REQUEST_RESPONSE, SYNC, WAIT_FOR_TASK_TOKEN
+from holdfast.asl.resources import SYNC, SYNC_2
 from holdfast.asl.served import About, served_by
 from holdfast.asl.stored.shelf import Shelf
 from holdfast.asl.tokens import answer_to
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.asl.doing import Doing
     from holdfast.asl.randomness import Randomness
     from holdfast.kernel.runtime import Declares
+    from holdfast.workflows.definition import Workflow
 
 START_EXECUTION: Final = "states:startExecution"
 
@@ -44,14 +45,11 @@ async def performed(doing: Doing, app: Declares, randomness: Randomness, token: 
 
 
 async def _started(doing: Doing, app: Declares, randomness: Randomness, token: str) -> Any:
-    given = cast("dict[str, Any]", doing.given if isinstance(doing.given, dict) else {})
+    given: Any = doing.given if isinstance(doing.given, dict) else {}
     arn, served = str(given.get("StateMachineArn", "")), served_by(app)
-    found = await _find(doing, app, arn)
-    named = read_arn(arn, STATE_MACHINE)
+    found, named = await _find(doing, app, arn), read_arn(arn, STATE_MACHINE)
     if found is None or named is None or served is None:
-        raise StatesError(
-            "StepFunctions.StateMachineDoesNotExistException", f"State Machine Does Not Exist: '{arn}'"
-        )
+        raise StatesError("StepFunctions.StateMachineDoesNotExistException", f"State Machine Does Not Exist: '{arn}'")
     about = About(
         account=Account(),
         machine=named.name,
@@ -62,39 +60,46 @@ async def _started(doing: Doing, app: Declares, randomness: Randomness, token: s
     )
     data = given.get("Input", {})
     text = data if isinstance(data, str) else compact(data)
-    arguments: tuple[Any, ...] = (text, found.definition, about)
-    activation, now = doing.run.activation, doing.run.now_ms()
-    submitted = {"ExecutionArn": about.arn, "StartDate": now}
     doing.run.pace.operations += 1
-    if doing.resource.pattern in (REQUEST_RESPONSE, WAIT_FOR_TASK_TOKEN):
-        try:
-            await start_child(activation, served.workflow, arguments, {}, StartOptions(id=about.id))
-        except IdempotencyMismatch as error:
-            raise _already(about) from error
-        if doing.resource.pattern == REQUEST_RESPONSE:
-            return submitted
-        doing.submit(submitted)
-        return await answer_to(activation, token, doing.limits)
+    try:
+        if doing.resource.pattern in (SYNC, SYNC_2):
+            return await _awaited(doing, served.workflow, about, found.definition, text)
+        arguments = (text, found.definition, about)
+        await start_child(doing.run.activation, served.workflow, arguments, {}, StartOptions(id=about.id))
+    except IdempotencyMismatch as error:
+        told = f"Execution Already Exists: '{about.arn}'"
+        raise StatesError("StepFunctions.ExecutionAlreadyExistsException", told) from error
+    submitted = {"ExecutionArn": about.arn, "StartDate": doing.run.now_ms()}
+    if not token:
+        return submitted
     doing.submit(submitted)
-    told = {
+    return await answer_to(doing.run.activation, token, doing.limits)
+
+
+async def _awaited(
+    doing: Doing, workflow: Workflow[..., Any], about: About, definition: str, input: str
+) -> dict[str, Any]:
+    """Run the other machine as a child, and tell what AWS's DescribeExecution would. Raises ``StatesError``."""
+    now = doing.run.now_ms()
+    doing.submit({"ExecutionArn": about.arn, "StartDate": now})
+    told: dict[str, Any] = {
         "ExecutionArn": about.arn,
-        "Input": text,
+        "Input": input,
         "InputDetails": {"Included": True},
         "Name": about.name,
         "RedriveCount": 0,
         "StartDate": now,
         "StateMachineArn": about.machine_arn,
     }
+    options = StartOptions(id=about.id)
     try:
-        output = await call_child(activation, served.workflow, arguments, {}, StartOptions(id=about.id))
-    except IdempotencyMismatch as error:
-        raise _already(about) from error
+        output = await call_child(doing.run.activation, workflow, (input, definition, about), {}, options)
     except ExecutionError as error:
         raise _failed(told, error, doing.run.now_ms()) from error
-    ended = told | {"OutputDetails": {"Included": True}, "Status": "SUCCEEDED", "StopDate": doing.run.now_ms()}
+    told |= {"OutputDetails": {"Included": True}, "Status": "SUCCEEDED", "StopDate": doing.run.now_ms()}
     if doing.resource.pattern == SYNC:
-        return _sorted(ended | {"Output": compact(output)})
-    return _sorted(ended | {"Input": json.loads(text), "Output": output})
+        return _sorted(told | {"Output": compact(output)})
+    return _sorted(told | {"Input": json.loads(input), "Output": output})
 
 
 async def _find(doing: Doing, app: Declares, arn: str) -> Found | None:
@@ -114,15 +119,10 @@ async def _find(doing: Doing, app: Declares, arn: str) -> Found | None:
             revision = version.revision
         return Found(await shelf.definition(revision.digest), revision.role_arn, revision.id, number)
 
+    step: Step[..., Found | None] = Step(find, name="machine")
     doing.run.pace.operations += 1
-    found: Found | None = await call_step(doing.run.activation, Step(find, name="machine"), (arn,), {})
+    found: Found | None = await call_step(doing.run.activation, step, (arn,), {})
     return found
-
-
-def _already(about: About) -> StatesError:
-    return StatesError(
-        "StepFunctions.ExecutionAlreadyExistsException", f"Execution Already Exists: '{about.arn}'"
-    )
 
 
 def _failed(told: dict[str, Any], error: ExecutionError, now: int) -> StatesError:

@@ -35,9 +35,9 @@ LARGEST_OUTPUT_BYTES: Final = 262_144
 
 async def succeed(service: Service, request: asked.SendTaskSuccess) -> Answer:
     """End a task well, once. A repeat of the answer that was taken is taken too (G11)."""
+    if len(request.output.encode()) > LARGEST_OUTPUT_BYTES:
+        raise Fault("InvalidOutput", f"Invalid Output: 'it is over {LARGEST_OUTPUT_BYTES} bytes'")
     try:
-        if len(request.output.encode()) > LARGEST_OUTPUT_BYTES:
-            raise ValueError("output is too large")
         json.loads(request.output)
     except ValueError as error:
         raise Fault("InvalidOutput", f"Invalid Output: '{error}'") from None
