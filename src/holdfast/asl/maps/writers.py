@@ -10,8 +10,8 @@ from msgspec import Struct
 from holdfast.asl.definition import Map
 from holdfast.asl.errors import RESULT_WRITER_FAILED, StatesError
 from holdfast.asl.jsontext import compact, is_array
-from holdfast.asl.states.together import Ended
 from holdfast.asl.templates import evaluated, filled
+from holdfast.asl.together import Ended
 from holdfast.asl.visit import Visit
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from holdfast.asl.maps.readers import items_read
 from holdfast.asl.maps.settings import Tolerance, concurrency_of, tolerance_of
 from holdfast.asl.maps.writers import Child, written
 from holdfast.asl.processing import Left
-from holdfast.asl.states.together import TooMuch, first_failure, together
+from holdfast.asl.together import TooMuch, first_failure, together
 from holdfast.asl.visit import Visit
 
 if TYPE_CHECKING:

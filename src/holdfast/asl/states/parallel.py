@@ -9,7 +9,7 @@ from holdfast.asl import processing
 from holdfast.asl.definition import Parallel
 from holdfast.asl.frames import inner
 from holdfast.asl.processing import Left
-from holdfast.asl.states.together import together
+from holdfast.asl.together import together
 from holdfast.asl.visit import Visit
 
 if TYPE_CHECKING:
