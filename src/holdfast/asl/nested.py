@@ -14,6 +14,7 @@ from holdfast.asl.resources import SYNC, SYNC_2
 from holdfast.asl.served import About, served_by
 from holdfast.asl.stored.shelf import Shelf
 from holdfast.asl.tokens import answer_to
+from holdfast.asl.validation.kinds import is_object
 from holdfast.errors import ExecutionError, IdempotencyMismatch
 from holdfast.workflows.definition import Step
 from holdfast.workflows.operations.child import call_child, start_child
@@ -45,7 +46,7 @@ async def performed(doing: Doing, app: Declares, randomness: Randomness, token: 
 
 
 async def _started(doing: Doing, app: Declares, randomness: Randomness, token: str) -> Any:
-    given: Any = doing.given if isinstance(doing.given, dict) else {}
+    given = doing.given if is_object(doing.given) else {}
     arn, served = str(given.get("StateMachineArn", "")), served_by(app)
     found, named = await _find(doing, app, arn), read_arn(arn, STATE_MACHINE)
     if found is None or named is None or served is None:
