@@ -358,7 +358,8 @@ class Home(Struct, frozen=True):
 
     With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items. If the store
     ``packs`` bodies, their packed size counts. ``bounds`` are the limits of one call of the store, if they are lower
-    than any caller would need. ``writes_are_paid``: work that can wait shares a write. ``reads_are_paid``: waiting
+    than any caller would need. ``writes_are_paid``: work that can wait shares a write; ``units_of`` says how many units
+    it takes to write an item, if its size matters. ``reads_are_paid``: waiting
     callers poll seldom. ``pages_tear``: a page of a query is no snapshot, and may show a part of a commit.
     ``heads_go_first``: an expired head may be deleted before the other items of its partition.
     ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the home was created, and is
@@ -388,6 +389,7 @@ class Home(Struct, frozen=True):
     services: Services | None = None
     dead_letters: DeadLetters | None = None
     writes_are_paid: bool = False
+    units_of: Callable[[Item], int] | None = None
     reads_are_paid: bool = False
     pages_tear: bool = False
     heads_go_first: bool = False

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holdfast.backends.aws.blobs import INLINE_BYTES
 from holdfast.backends.aws.enclosing import MOST_BYTES, NOT_IN_CALL, Action, Known, actions_of, is_message
 from holdfast.backends.aws.meter import Meter, write_units
-from holdfast.backends.aws.units import index_units, stored_bytes, units_of_read
+from holdfast.backends.aws.units import index_units, stored_bytes, units_of, units_of_read
 from holdfast.errors import Refused
 from holdfast.items import HEAD, Item, Put, Update, Write, place, updated
 from holdfast.ports import Blobs, Home, Page, Store
@@ -244,6 +244,7 @@ def metered(home: Home, *, inline_bytes: int | None = None) -> tuple[Home, Meter
         transactions=None,
         sequencer=None,
         writes_are_paid=True,
+        units_of=units_of,
         reads_are_paid=True,
         hears_peers=False,
         packs=True,

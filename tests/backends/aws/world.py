@@ -25,6 +25,7 @@ from holdfast.backends.aws.layout import DUE_INDEX, decode
 from holdfast.backends.aws.requests import BOUNDS, Writing
 from holdfast.backends.aws.settings import Settings
 from holdfast.backends.aws.table import table_definition
+from holdfast.backends.aws.units import units_of
 from holdfast.backends.memory import MemoryData
 from holdfast.backends.memory.blobs import MemoryBlobs
 from holdfast.clock import Clock
@@ -78,6 +79,7 @@ class DynamoHomes:
             packs=True,
             bounds=BOUNDS,
             writes_are_paid=True,
+            units_of=units_of,
             reads_are_paid=True,
             hears_peers=False,
         )
@@ -150,6 +152,7 @@ class DynamoDatabase:
             doorbell=LocalDoorbell(self._bells, owner),
             bounds=self._bounds,
             writes_are_paid=True,
+            units_of=units_of,
             reads_are_paid=True,
             hears_peers=False,
             salt=SALT,

@@ -33,6 +33,7 @@ from holdfast.backends.aws.settings import Cover, KnownSettings, Settings, read_
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport
+from holdfast.backends.aws.units import units_of
 from holdfast.backends.aws.versions import LambdaVersions
 from holdfast.clock import Clock, SystemClock
 from holdfast.errors import ConfigurationError
@@ -200,6 +201,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         bounds=BOUNDS,
         bus=bus,
         writes_are_paid=True,
+        units_of=units_of,
         pages_tear=True,
         heads_go_first=True,
         serves=address.parsed_routes().serves,
