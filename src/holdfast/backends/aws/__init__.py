@@ -22,6 +22,7 @@ from holdfast.backends.aws.dead_letters import SqsDeadLetters
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.aws.growth import TableSize
 from holdfast.backends.aws.laggards import StreamLaggards, change_cover
+from holdfast.backends.aws.listing_setup import change_listing
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.objects import Objects
 from holdfast.backends.aws.parts import change_parts, settle
@@ -29,7 +30,7 @@ from holdfast.backends.aws.redelivery import SqsRedelivery
 from holdfast.backends.aws.requests import BOUNDS
 from holdfast.backends.aws.routes import Routes, parse_routes
 from holdfast.backends.aws.services import AwsServices
-from holdfast.backends.aws.settings import Cover, KnownSettings, Settings, read_settings
+from holdfast.backends.aws.settings import Cover, KnownSettings, Listing, Settings, read_settings
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport
@@ -225,16 +226,17 @@ def _untold(event: str, **fields: object) -> None:
     """No telemetry was asked for."""
 
 
-async def create_table(url: str) -> bool:
-    """Create the table of a home, unless it exists: billed per request, with TTL and point-in-time recovery.
+async def create_table(url: str, *, listing: bool = False) -> bool:
+    """Create the table of a home, unless it exists: billed per request, with TTL and point-in-time recovery. With
+    ``listing`` it has the index by which heads can be listed (``set_up``), also if the table exists.
 
-    Returns whether it was created. Raises ``StoreUnusable`` with the reason if this process may not, or if the existing
-    table is not a table of Holdfast.
+    Returns whether the table was created. Raises ``StoreUnusable`` with the reason if this process may not, or if the
+    existing table is not a table of Holdfast.
     """
     address = parse_address(url)
     connection = address.connect()
     try:
-        return await create_dynamo_table(connection, address.table)
+        return await create_dynamo_table(connection, address.table, listing=listing)
     finally:
         connection.close()
 
@@ -265,10 +267,16 @@ async def clean_up(
 
 
 async def set_up(
-    url: str, *, parts: int | None = None, cover: Cover | None = None, clock: Clock | None = None
+    url: str,
+    *,
+    parts: int | None = None,
+    cover: Cover | None = None,
+    listing: Listing | None = None,
+    clock: Clock | None = None,
 ) -> Settings:
     """The settings of a home, after a change if ``parts`` is given, the number of parts of the index of what is due, or
-    ``cover``: whether accepted work is found by this index alone, or by the stream of the table too.
+    ``cover``: whether accepted work is found by this index alone, or by the stream of the table too, or ``listing``:
+    whether heads are listed by an index, or by a scan of the table.
 
     A change takes effect six minutes later. See ``settings``. Raises ``ConfigurationError``, and like every request.
     """
@@ -278,6 +286,8 @@ async def set_up(
     try:
         if cover is not None:
             await change_cover(store, transport, cover)
+        if listing is not None:
+            await change_listing(store, transport, listing)
         if parts is None:
             return await read_settings(transport, address.table)
         return await change_parts(store, parts, clock or SystemClock())
@@ -306,6 +316,7 @@ __all__ = [
     "DynamoStore",
     "EventBridgeBus",
     "LambdaVersions",
+    "Listing",
     "LocalDoorbell",
     "Meter",
     "Objects",

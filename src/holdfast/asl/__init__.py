@@ -1,0 +1,1 @@
+"""State machines in Amazon States Language, as workflows."""
