@@ -1,7 +1,7 @@
 """Every scenario as functions play it: each write is paid for, and an entity that waits is released at once.
 
-There the last entries before a rest ride in the head with the release, and an end that follows a wait is written without
-a claim (``replay.settling``).
+There the last entries before a rest ride in the head with the release, and an end after a wait is written without a
+claim (``replay.settling``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec.structs import replace as replace_fields
 from tests.crash.stage import Stage
 from tests.scenarios import SCENARIOS, scenario
 
-from holdfast.testing import Scenario, crash_at_every_write, crash_twice, lag_at_every_write, pause_at_every_write
+from holdfast.testing import Scenario, crash_twice, lag_at_every_write, pause_at_every_write
 
 pytestmark = pytest.mark.usefixtures("billed")
 

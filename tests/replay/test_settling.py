@@ -1,4 +1,4 @@
-"""The last entries before a rest ride in the head, and an end that follows a wait needs no claim, where writes are paid.
+"""Where writes are paid, the last entries before a rest ride in the head, and an end after a wait needs no claim.
 
 What it saves, and that nothing is lost, repeated or ended by one that it is not for.
 """

@@ -18,8 +18,9 @@ TOLD_FROM: Final = 2
 class JournaledEntity(Entity):
     """One workflow execution that this process has in memory.
 
-    ``ran_ahead``: its body was told what had fallen due before it was ours. ``handing_over``: effects were stopped here, for another process to perform. ``renewals`` of this lease have found
-    effects under way. ``uncallable`` is why the version of the code that it wants cannot be called.
+    ``ran_ahead``: its body was told what had fallen due before it was ours. ``handing_over``: effects were stopped
+    here, for another process to perform. ``renewals`` of this lease have found effects under way. ``uncallable`` is why
+    the version of the code that it wants cannot be called.
     """
 
     __slots__ = ("handing_over", "paused", "programs", "ran_ahead", "renewals", "uncallable", "work")

@@ -109,14 +109,10 @@ class Program(Protocol):
     held: tuple[Entry, ...]
     recorded: Callable[[Sequence[Entry]], None] | None
 
-    def at_rest(self, unwritten: tuple[Entry, ...], count: int) -> bytes | UnsetType:
+    def at_rest(self, unwritten: tuple[Entry, ...], count: int, *, tried: bool = False) -> bytes | UnsetType:
         """The head's body as a release shall leave it, if it is not as the store has it. It holds what is ``unwritten``
-        in any segment: behind the first ``count`` entries.
+        in any segment: behind the first ``count`` entries. ``tried``: it will not be written, and is never ``UNSET``.
         """
-        ...
-
-    def resting(self, unwritten: tuple[Entry, ...], count: int) -> bytes:
-        """The same body, whatever the store has; nothing is taken for written by it."""
         ...
 
     def saved(self) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.kernel.outcomes import Conclusion
     from holdfast.replay.entity import JournaledEntity
+    from holdfast.replay.entries import Entry
     from holdfast.replay.work import Work
 
 LONGEST_TAIL_ENTRIES: Final = 50
@@ -110,12 +111,11 @@ def _adds_nothing(entity: JournaledEntity, work: Work, host: Host) -> bool:
     if home.units_of is None:
         return True
 
-    def head(body: bytes) -> Item:
-        now = host.clock.now_ms()
+    now = host.clock.now_ms()
+
+    def head(unwritten: tuple[Entry, ...]) -> Item:
+        body = work.program.at_rest(unwritten, journal.count, tried=True) or b""
         return Item(entity.partition, owner=home.owner, lease_until=now, due_at=now, epoch=entity.epoch, body=body)
 
-    laden = work.program.resting(journal.unwritten(), journal.count)
-    if len(laden) > home.inline_bytes:
-        return False
-    bare = work.program.resting(journal.notes(), journal.count)
-    return home.units_of(head(laden)) <= home.units_of(head(bare))
+    laden = head(journal.unwritten())
+    return len(laden.body) <= home.inline_bytes and home.units_of(laden) <= home.units_of(head(journal.notes()))

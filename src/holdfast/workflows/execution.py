@@ -138,14 +138,12 @@ class Execution:
 
     # ── What the head tells of it ───────────────────────────────────────────────────────────────────────────────────
 
-    def at_rest(self, unwritten: tuple[Entry, ...], count: int) -> bytes | UnsetType:
-        self._keep(unwritten, count)
+    def at_rest(self, unwritten: tuple[Entry, ...], count: int, *, tried: bool = False) -> bytes | UnsetType:
         waits, room = waits_of(self.activation, self._live), self._live.host.home.inline_bytes
+        if tried:
+            return encode_record(replace(self._record, notes=unwritten, notes_at=count, waits=waits))
+        self._keep(unwritten, count)
         return self._telling.at_rest(waits, self._encoded, room, is_saved=self.is_saved)
-
-    def resting(self, unwritten: tuple[Entry, ...], count: int) -> bytes:
-        waits = waits_of(self.activation, self._live)
-        return encode_record(replace(self._record, notes=unwritten, notes_at=count, waits=waits))
 
     def saved(self) -> None:
         self.is_saved = True
@@ -157,9 +155,10 @@ class Execution:
         return self._telling.at_work(waits, self._encoded, room, epoch)
 
     def _keep(self, unwritten: tuple[Entry, ...], count: int) -> None:
-        """Mere notes of before may stay where they are, for nothing: they are few, and mean nothing there any more."""
-        is_news = bool(unwritten) or not all(isinstance(each, Note) for each in self._kept)
-        if is_news and (unwritten, count) != (self._kept, self._kept_at):
+        if (unwritten or not all(isinstance(each, Note) for each in self._kept)) and (unwritten, count) != (
+            self._kept,
+            self._kept_at,
+        ):
             self._kept, self._kept_at = unwritten, count
             self.is_saved = False
 

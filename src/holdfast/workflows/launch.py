@@ -195,9 +195,7 @@ def _new_head(
     )
     body, revision = encode_record(record), first_revision(run)
     if starts_at > now or host is None or not host.has_room:
-        return Item(
-            partition=partition, revision=revision, status=READY, due_at=starts_at, epoch=epoch, body=body
-        )
+        return Item(partition=partition, revision=revision, status=READY, due_at=starts_at, epoch=epoch, body=body)
     return Item(
         partition=partition,
         revision=revision,

@@ -171,8 +171,8 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     one is of the old format, in which identities follow from the id alone.
 
     ``notes`` belong behind the first ``notes_at`` entries of the journal; if there are more, the next one has brought
-    them along. What was recorded just before a rest is among them (``replay.settling``). ``blocked`` is why the code could not go on when it was last tried. ``parked``: too many processes have
-    died of it, and it waits to be resumed.
+    them along. What was recorded just before a rest is among them (``replay.settling``). ``blocked`` is why the code
+    could not go on when it was last tried. ``parked``: too many processes have died of it, and it waits to be resumed.
 
     ``deadline_at`` counts from ``timed_from``, when it was last retried, or from its creation.
 

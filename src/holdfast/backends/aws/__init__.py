@@ -173,10 +173,9 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     tests.
     """
     address = parse_address(url)
-    owner = owner or f"aws-{new_id()[:12]}"
+    owner, clock = owner or f"aws-{new_id()[:12]}", clock or SystemClock()
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     blobs, bus, versions = address.open_blobs(s3), address.open_bus(events), address.open_versions(published, functions)
-    clock = clock or SystemClock()
     size = TableSize(transport, address.table, clock)
     settings = KnownSettings(transport, address.table, clock)
     store = DynamoStore(transport, address.table, settings=settings, on_close=partial(_close, blobs, bus, versions))

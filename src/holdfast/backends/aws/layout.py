@@ -206,4 +206,3 @@ def _body(wire: Attributes) -> bytes:
     except zlib.error as error:
         place = f"{wire['p']['S']!r} / {wire['s']['S']!r}"
         raise StoreUnusable(f"the body of {place} is damaged ({error}): restore the table from a backup") from error
-
