@@ -356,15 +356,14 @@ def everything(_partition: str) -> bool:
 class Home(Struct, frozen=True):
     """One set of backends and this process's name in it. ``owner`` is unique per open home.
 
-    With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items. If the store
-    ``packs`` bodies, their packed size counts. ``bounds`` are the limits of one call of the store, if they are lower
-    than any caller would need. ``writes_are_paid``: work that can wait shares a write. ``units_of`` an item are those
-    of its write, if sizes matter. ``reads_are_paid``: waiting callers poll seldom. ``pages_tear``: a page of a query is
-    no snapshot, and may show a part of a commit. ``heads_go_first``: an expired head may be deleted before the rest of
-    its partition. ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the home was
-    created, and is unique; empty: read it. ``token`` returns what a caller on this machine must send to the home's API,
-    which only its owner can read. ``sealed``: bodies are stored sealed, so no log may hold their values. ``serves``
-    says of a partition whether this process works on it, if it has the code.
+    Bodies of more than ``inline_bytes``, packed if the store ``packs`` them, go to the ``blobs`` if there are any.
+    ``bounds`` are those of one call of the store, if it has any. ``writes_are_paid``: work that can wait shares a
+    write. ``units_of`` an item are those of its write, if sizes matter. ``reads_are_paid``: waiting callers poll
+    seldom. ``pages_tear``: a page is no snapshot, and may show a part of a commit. ``heads_go_first``: an expired head
+    may be deleted before the rest of its partition. ``hears_peers``: the doorbell knows the other processes. ``salt``
+    was drawn when the home was created, and is unique; empty: read it when it is needed. ``token`` returns what callers
+    on this machine must send to the home's API; only its owner can read it. ``sealed``: bodies are stored sealed, so no
+    log may hold their values. ``serves`` says whether this process works on a partition, if it has the code.
     """
 
     url: str

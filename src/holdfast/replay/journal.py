@@ -242,9 +242,10 @@ class Journal:
 
     def next_segment(self, entry: Entry) -> Put:
         """The write that appends an entry, with what the head holds before it; ``appended`` once it is applied."""
-        return self._segment([*self.held, entry])
+        return self.segment([*self.held, entry])
 
-    def _segment(self, entries: Sequence[Entry]) -> Put:
+    def segment(self, entries: Sequence[Entry]) -> Put:
+        """The write that puts ``entries`` into the next place."""
         item = Item(
             partition=self.partition,
             sort=segment_sort(self._run, self.position),
@@ -261,7 +262,7 @@ class Journal:
         self._tell(entries)
 
     async def _append(self, entries: Sequence[Entry], *others: Write) -> None:
-        put = self._segment(entries)
+        put = self.segment(entries)
         await write_until_known(self._store, put, *others, ours=lambda there: there == put.item)
         self.position += 1
 

@@ -155,10 +155,8 @@ class Execution:
         return self._telling.at_work(waits, self._encoded, room, epoch)
 
     def _keep(self, unwritten: tuple[Entry, ...], count: int) -> None:
-        if (unwritten or not all(isinstance(each, Note) for each in self._kept)) and (unwritten, count) != (
-            self._kept,
-            self._kept_at,
-        ):
+        stays = not unwritten and all(isinstance(each, Note) for each in self._kept)
+        if not stays and (unwritten, count) != (self._kept, self._kept_at):
             self._kept, self._kept_at = unwritten, count
             self.is_saved = False
 
