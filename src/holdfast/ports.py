@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
+from holdfast.bus import EventBus
 from holdfast.items import HEAD, Bounds, Item, Write
 from holdfast.letters import DeadLetters
 from holdfast.watched import Metered, Services
@@ -294,6 +295,22 @@ class Laggards(Protocol):
         ...
 
 
+class Sweeps(Protocol):
+    """An optional port of homes whose workers divide among them what their sweeps look at."""
+
+    async def due(self, before: int, *, after: str | None, code: str, has_room: bool) -> Page:
+        """The share of this worker in ``Store.due``. All workers with the same ``code`` together look at everything,
+        each at least every few seconds; one without room for more work has no share as long as another has room.
+
+        What a worker leaves behind that dies is found by the others within 20 seconds. A page may be short.
+        """
+        ...
+
+    async def leave(self) -> None:
+        """This worker looks no more: the others have its share at once."""
+        ...
+
+
 class Versions(Protocol):
     """An optional port of homes whose code is published in versions that stay, and can be invoked by name after newer
     ones have replaced them.
@@ -312,37 +329,6 @@ class Versions(Protocol):
         ...
 
 
-class BusEvent(Struct, frozen=True):
-    """An event that leaves the home: its source, its type, and its content as a JSON object."""
-
-    source: str
-    type: str
-    detail: bytes
-
-
-class NotTaken(Struct, frozen=True):
-    """The bus has not accepted an event, or did not confirm it: it may accept it when it is sent again."""
-
-    reason: str
-
-
-class Unfit(Struct, frozen=True):
-    """The bus will never accept this event."""
-
-    reason: str
-
-
-class EventBus(Protocol):
-    """An optional port of homes that publish events to other systems: at least once, in no order."""
-
-    async def put(self, events: Sequence[BusEvent]) -> Sequence[NotTaken | Unfit | None]:
-        """Put any number of events on the bus. Returns for each, in order: ``None`` if the bus has it durably.
-
-        The answer of the bus, also that it does not exist, is returned and not raised.
-        """
-        ...
-
-
 SALT_PARTITION: Final = "home#"
 SALT_SORT: Final = "salt"
 """The item whose status is the salt, if the store has no better place for it."""
@@ -356,14 +342,17 @@ def everything(_partition: str) -> bool:
 class Home(Struct, frozen=True):
     """One set of backends and this process's name in it. ``owner`` is unique per open home.
 
-    Bodies of more than ``inline_bytes``, packed if the store ``packs`` them, go to the ``blobs`` if there are any.
-    ``bounds`` are those of one call of the store, if it has any. ``writes_are_paid``: work that can wait shares a
-    write. ``units_of`` an item are those of its write, if sizes matter. ``reads_are_paid``: waiting callers poll
-    seldom. ``pages_tear``: a page is no snapshot, and may show a part of a commit. ``heads_go_first``: an expired head
-    may be deleted before the rest of its partition. ``hears_peers``: the doorbell knows the other processes. ``salt``
-    was drawn when the home was created, and is unique; empty: read it when it is needed. ``token`` returns what callers
-    on this machine must send to the home's API; only its owner can read it. ``sealed``: bodies are stored sealed, so no
-    log may hold their values. ``serves`` says whether this process works on a partition, if it has the code.
+    With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items. If the store
+    ``packs`` bodies, their packed size counts. ``bounds`` are the limits of one call of the store, if they are lower
+    than any caller would need. ``writes_are_paid``: work that can wait shares a write; ``units_of`` an item are those
+    of a write of it, if its size matters. ``reads_are_paid``: waiting callers poll seldom. ``pages_tear``: a page of a
+    query is no snapshot, and may show a part of a commit. ``heads_go_first``: an expired head may be deleted before the
+    other items of its partition. ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn
+    when the home was created, and is unique; empty: read it when it is needed. ``token`` returns what a caller on this
+    machine must send to the home's API, which only its owner can read. ``sealed``: bodies are stored sealed, so no
+    other place, such as a log, may hold their values. ``serves`` says of a partition whether this process works on it,
+    if it has the code. ``divide`` has the index of what is due in a number of parts, where it has parts; it may be
+    called again and again.
     """
 
     url: str
@@ -383,6 +372,7 @@ class Home(Struct, frozen=True):
     metered: Metered | None = None
     versions: Versions | None = None
     laggards: Laggards | None = None
+    sweeps: Sweeps | None = None
     redelivery: Redelivery | None = None
     services: Services | None = None
     dead_letters: DeadLetters | None = None
@@ -398,3 +388,4 @@ class Home(Struct, frozen=True):
     token: Callable[[], str] | None = None
     sealed: bool = False
     serves: Callable[[str], bool] = everything
+    divide: Callable[[int], Awaitable[None]] | None = None

@@ -34,9 +34,25 @@ class StatesError(Exception):
         return f"{self.error}: {self.cause}"
 
     @property
-    def output(self) -> dict[str, str]:
-        """What a catcher gets: AWS has empty text where there is no error or cause."""
-        return {"Error": self.error or "", "Cause": self.cause or ""}
+    def names(self) -> tuple[str, ...]:
+        """The names that retriers and catchers may use for it."""
+        return () if self.error is None else (self.error,)
+
+    @property
+    def output(self) -> dict[str, str | None]:
+        """What a catcher gets. AWS has an empty text for a missing cause, and nulls where there is no error either."""
+        return {"Error": self.error, "Cause": self.cause if self.error is None else self.cause or ""}
+
+
+class HeartbeatMissed(StatesError):
+    """A task gave no sign of life in time. AWS reports it as a time-out, and catches it by either name."""
+
+    def __init__(self) -> None:
+        super().__init__(TIMEOUT)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (TIMEOUT, HEARTBEAT_TIMEOUT)
 
 
 class EvaluationError(StatesError):
@@ -54,7 +70,7 @@ class Error(Exception):
     Any other exception fails it with the name of its class as the error, and its message as the cause.
     """
 
-    def __init__(self, error: str, cause: str = "") -> None:
+    def __init__(self, error: str | None, cause: str | None = None) -> None:
         super().__init__(error, cause)
         self.error = error
         self.cause = cause

@@ -41,13 +41,16 @@ def recorded() -> Generator[list[Event]]:
 
 
 class History:
-    """Numbers the events of one execution, from ``count`` on, and keeps them if somebody reads them."""
+    """Numbers the events of one execution, from ``count`` on, and keeps them if somebody reads them.
+
+    Those of a child execution are not ``kept``: they belong to a history of its own.
+    """
 
     __slots__ = ("_events", "count")
 
-    def __init__(self, count: int = 0) -> None:
+    def __init__(self, count: int = 0, *, kept: bool = True) -> None:
         self.count = count
-        self._events = _reader.get()
+        self._events = _reader.get() if kept else None
 
     def add(self, type: str, before: int, details: Mapping[str, Any]) -> int:
         """Add an event now, and answer its number."""

@@ -24,6 +24,7 @@ from holdfast.backends.aws.laggards import StreamLaggards
 from holdfast.backends.aws.layout import DUE_INDEX, decode
 from holdfast.backends.aws.requests import BOUNDS, Writing
 from holdfast.backends.aws.settings import Settings
+from holdfast.backends.aws.shares import SharedSweeps
 from holdfast.backends.aws.table import table_definition
 from holdfast.backends.aws.units import units_of
 from holdfast.backends.memory import MemoryData
@@ -155,6 +156,7 @@ class DynamoDatabase:
             units_of=units_of,
             reads_are_paid=True,
             hears_peers=False,
+            sweeps=SharedSweeps(store, owner, VirtualClock()),
             salt=SALT,
         )
 

@@ -25,12 +25,13 @@ from holdfast.backends.aws.laggards import StreamLaggards, change_cover
 from holdfast.backends.aws.listing_setup import change_listing
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.objects import Objects
-from holdfast.backends.aws.parts import change_parts, settle
+from holdfast.backends.aws.parts import change_parts, keep_parts, settle
 from holdfast.backends.aws.redelivery import SqsRedelivery
 from holdfast.backends.aws.requests import BOUNDS
 from holdfast.backends.aws.routes import Routes, parse_routes
 from holdfast.backends.aws.services import AwsServices
 from holdfast.backends.aws.settings import Cover, KnownSettings, Listing, Settings, read_settings
+from holdfast.backends.aws.shares import SharedSweeps
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport
@@ -176,8 +177,12 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     owner, clock = owner or f"aws-{new_id()[:12]}", clock or SystemClock()
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     blobs, bus, versions = address.open_blobs(s3), address.open_bus(events), address.open_versions(published, functions)
+<<<<<<< HEAD
     size = TableSize(transport, address.table, clock)
     settings = KnownSettings(transport, address.table, clock)
+=======
+    size, settings = TableSize(transport, address.table, clock), KnownSettings(transport, address.table, clock)
+>>>>>>> main
     store = DynamoStore(transport, address.table, settings=settings, on_close=partial(_close, blobs, bus, versions))
     ringer = address.bells(queue := queue or address.open_queues())
     doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock, tell or _untold)
@@ -192,6 +197,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter, size), size.refresh),
         versions=versions,
         laggards=StreamLaggards(transport, settings),
+        sweeps=SharedSweeps(store, owner, clock),
         redelivery=SqsRedelivery(queue),
         services=address.services(),
         dead_letters=SqsDeadLetters(queue, address.prefix, address.parsed_routes().queues),
@@ -205,6 +211,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         pages_tear=True,
         heads_go_first=True,
         serves=address.parsed_routes().serves,
+        divide=partial(keep_parts, store, settings),
         reads_are_paid=True,
         hears_peers=False,
     )

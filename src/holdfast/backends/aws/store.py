@@ -22,7 +22,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from holdfast.backends.aws.due import DueIndex
+from holdfast.backends.aws.due import Choose, DueIndex
 from holdfast.backends.aws.enclosing import (
     NOT_IN_CALL,
     PREFIXES,
@@ -48,7 +48,7 @@ from holdfast.backends.aws.meter import Meter
 from holdfast.backends.aws.requests import Writing, enters_index
 from holdfast.backends.aws.settings import KnownSettings, Settings
 from holdfast.backends.aws.transport import RequestRefused, Transport
-from holdfast.clock import SystemClock
+from holdfast.clock import Clock, SystemClock
 from holdfast.errors import InvalidInput, Refused, StoreUnavailable, StoreUnusable
 from holdfast.ids import new_id
 from holdfast.items import HEAD, Delete, Item, Put, Update, Write, place
@@ -92,13 +92,18 @@ class DynamoStore:
     ) -> None:
         self.table = table
         self._settings = settings
-        self._clock = SystemClock() if settings is None else settings.clock
+        self._clock: Clock = SystemClock() if settings is None else settings.clock
         self._on_close = on_close
         self._transport = transport
         self._lanes = Lanes()
         self._known = Known()
         self._due = DueIndex(transport, table, self._read_parts)
         self._closed = False
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the home."""
+        return self._clock
 
     @property
     def meter(self) -> Meter:
@@ -273,6 +278,11 @@ class DynamoStore:
         """See ``Store.due``. Without bodies; leased heads have a ``due_at`` too."""
         self._check_open()
         return await self._due.page(before, after, _page_items(limit))
+
+    async def due_among(self, before: int, after: str | None, choose: Choose) -> Page:
+        """Those of ``due`` that ``choose`` chooses by their entries in the index: no others are read."""
+        self._check_open()
+        return await self._due.page(before, after, PAGE_ITEMS, choose)
 
     async def _read_parts(self) -> Sequence[str]:
         return (await self._settings_now()).read_parts

@@ -1,0 +1,52 @@
+"""``app.state_machine``: light, because every app has it and few have state machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from holdfast.kernel.runtime import Declares
+
+if TYPE_CHECKING:
+    from holdfast.asl.declaring import StateMachine
+
+
+def state_machine(
+    app: Declares,
+    name: str,
+    definition: str | Path | Mapping[str, Any],
+    *,
+    tasks: Mapping[str, Any] | None = None,
+    compat: Literal["aws"] | None = None,
+    type: Literal["STANDARD", "EXPRESS"] = "STANDARD",
+) -> StateMachine:
+    """Declare a state machine in Amazon States Language, which is started as a workflow is.
+
+    ``definition`` is a dict, JSON text or the path of a file. ``tasks`` maps the resources of its Task states to what
+    does the work: by the whole resource, its last part, the name of the state, or a pattern with ``*``.
+    ``compat="aws"`` keeps the quotas of Step Functions. ``type`` is what the context object tells. Needs the extra
+    ``asl``. Raises ``InvalidInput`` for a definition that cannot be read, ``ConfigurationError`` for a resource that
+    nothing is mapped for.
+    """
+    from holdfast.asl.declaring import declare  # noqa: PLC0415 - only an app with state machines loads them
+
+    return declare(app, name, definition, tasks=tasks, compat=compat, type=type)
+
+
+def state_machines(
+    app: Declares,
+    *,
+    tasks: Mapping[str, Any] | None = None,
+    compat: Literal["aws"] | None = None,
+) -> None:
+    """Let requests of Step Functions' protocol create state machines, and say what they may call.
+
+    ``tasks`` maps the resources of their Task states as in ``state_machine``; without it they may call the app's steps,
+    by name. What is not mapped cannot be called: nothing is found by a name in a definition (G12). Declare it where the
+    app is declared, so that every worker runs them. Raises ``DuplicateName`` if it was declared before.
+    """
+    from holdfast.asl.binding import Tasks  # noqa: PLC0415 - only an app with state machines loads them
+    from holdfast.asl.served import ServedMachines  # noqa: PLC0415 - it is loaded when it is used
+
+    ServedMachines(app, Tasks(app.registry.steps if tasks is None else tasks), compat=compat)
