@@ -17,14 +17,10 @@ from msgspec.structs import replace
 from holdfast.backends.aws.blobs import INLINE_BYTES
 from holdfast.backends.aws.enclosing import MOST_BYTES, NOT_IN_CALL, Action, Known, actions_of, is_message
 from holdfast.backends.aws.meter import Meter, write_units
-<<<<<<< HEAD
-from holdfast.backends.aws.units import index_units, stored_bytes, units_of, units_of_read
-=======
 from holdfast.backends.aws.settings import Settings
-from holdfast.backends.aws.units import stored_bytes, units_of_read
+from holdfast.backends.aws.units import stored_bytes, units_of, units_of_read
 from holdfast.clock import SystemClock
 from holdfast.cost.indexes import Indexes
->>>>>>> main
 from holdfast.errors import Refused
 from holdfast.items import HEAD, Item, Put, Update, Write, place, updated
 from holdfast.ports import Blobs, Home, Page, Store

@@ -177,12 +177,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     owner, clock = owner or f"aws-{new_id()[:12]}", clock or SystemClock()
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     blobs, bus, versions = address.open_blobs(s3), address.open_bus(events), address.open_versions(published, functions)
-<<<<<<< HEAD
-    size = TableSize(transport, address.table, clock)
-    settings = KnownSettings(transport, address.table, clock)
-=======
     size, settings = TableSize(transport, address.table, clock), KnownSettings(transport, address.table, clock)
->>>>>>> main
     store = DynamoStore(transport, address.table, settings=settings, on_close=partial(_close, blobs, bus, versions))
     ringer = address.bells(queue := queue or address.open_queues())
     doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock, tell or _untold)
