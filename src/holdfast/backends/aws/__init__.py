@@ -173,8 +173,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     ``published`` is the name of the version of a function that this process runs. The connections and ``owner`` are for
     tests.
     """
-    address = parse_address(url)
-    owner, clock = owner or f"aws-{new_id()[:12]}", clock or SystemClock()
+    address, owner, clock = parse_address(url), owner or f"aws-{new_id()[:12]}", clock or SystemClock()
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     blobs, bus, versions = address.open_blobs(s3), address.open_bus(events), address.open_versions(published, functions)
     size, settings = TableSize(transport, address.table, clock), KnownSettings(transport, address.table, clock)
