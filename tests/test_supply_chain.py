@@ -48,7 +48,7 @@ def wanted(lock: str) -> list[Requirement]:
         case "core":
             texts = PROJECT["dependencies"]
         case "dev":
-            own = [each for name in ("aws", "dashboard", "otel", "redis", "server") for each in extras[name]]
+            own = [each for name in ("asl", "aws", "dashboard", "otel", "redis", "server") for each in extras[name]]
             texts = [*PROJECT["dependencies"], *own, *(each for each in extras["dev"] if "holdfast" not in each)]
             texts += wanted_in("build")
         case "extras":

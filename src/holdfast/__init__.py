@@ -77,7 +77,13 @@ _MODULE_OF = {name: module for module, names in PUBLIC_NAMES.items() for name in
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # pyright: ignore[reportUnsupportedDunderAll]  # checkers read the stub
 
 
+PACKAGES = ("asl",)
+"""Packages whose names are public under their own: ``hf.asl.Error``."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in PACKAGES:
+        return import_module(f"holdfast.{name}")
     try:
         module = _MODULE_OF[name]
     except KeyError:

@@ -1,4 +1,5 @@
 # Written by `make stub` from the names in __init__.py.
+from holdfast import asl as asl
 from holdfast.actors.definition import Actor as Actor
 from holdfast.actors.definition import field as field
 from holdfast.actors.definition import read as read

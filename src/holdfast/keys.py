@@ -16,6 +16,15 @@ IMPORT_PARTITION: Final = "import#"
 EXECUTIONS: Final = "wf#"
 """How the partitions of executions begin."""
 
+ACTORS: Final = "actor#"
+"""How the partitions of actors begin."""
+
+OUTBOXES: Final = "out#"
+"""How the partitions of outboxes of events begin."""
+
+LISTED: Final = (EXECUTIONS, ACTORS, OUTBOXES)
+"""How the partitions begin whose heads are listed."""
+
 LONGEST_PART_CHARACTERS: Final = 500
 LONGEST_KEY_BYTES: Final = 900
 """All parts of a key together, in UTF-8: with its prefix a sort key stays below DynamoDB's 1,024 bytes."""

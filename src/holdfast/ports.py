@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
+from holdfast.bus import EventBus
 from holdfast.items import HEAD, Bounds, Item, Write
 from holdfast.letters import DeadLetters
 from holdfast.watched import Metered, Services
@@ -294,6 +295,22 @@ class Laggards(Protocol):
         ...
 
 
+class Sweeps(Protocol):
+    """An optional port of homes whose workers divide among them what their sweeps look at."""
+
+    async def due(self, before: int, *, after: str | None, code: str, has_room: bool) -> Page:
+        """The share of this worker in ``Store.due``. All workers with the same ``code`` together look at everything,
+        each at least every few seconds; one without room for more work has no share as long as another has room.
+
+        What a worker leaves behind that dies is found by the others within 20 seconds. A page may be short.
+        """
+        ...
+
+    async def leave(self) -> None:
+        """This worker looks no more: the others have its share at once."""
+        ...
+
+
 class Versions(Protocol):
     """An optional port of homes whose code is published in versions that stay, and can be invoked by name after newer
     ones have replaced them.
@@ -308,37 +325,6 @@ class Versions(Protocol):
         """Have that version check an entity: ``None`` once it will be invoked, perhaps twice; else why it cannot be.
 
         Raises ``StoreUnavailable`` if it may not have been invoked, and another attempt may succeed.
-        """
-        ...
-
-
-class BusEvent(Struct, frozen=True):
-    """An event that leaves the home: its source, its type, and its content as a JSON object."""
-
-    source: str
-    type: str
-    detail: bytes
-
-
-class NotTaken(Struct, frozen=True):
-    """The bus has not accepted an event, or did not confirm it: it may accept it when it is sent again."""
-
-    reason: str
-
-
-class Unfit(Struct, frozen=True):
-    """The bus will never accept this event."""
-
-    reason: str
-
-
-class EventBus(Protocol):
-    """An optional port of homes that publish events to other systems: at least once, in no order."""
-
-    async def put(self, events: Sequence[BusEvent]) -> Sequence[NotTaken | Unfit | None]:
-        """Put any number of events on the bus. Returns for each, in order: ``None`` if the bus has it durably.
-
-        The answer of the bus, also that it does not exist, is returned and not raised.
         """
         ...
 
@@ -384,6 +370,7 @@ class Home(Struct, frozen=True):
     metered: Metered | None = None
     versions: Versions | None = None
     laggards: Laggards | None = None
+    sweeps: Sweeps | None = None
     redelivery: Redelivery | None = None
     services: Services | None = None
     dead_letters: DeadLetters | None = None

@@ -10,7 +10,7 @@ from datetime import datetime
 import pytest
 
 import holdfast as hf
-from holdfast.ports import Unfit
+from holdfast.bus import Unfit
 from holdfast.testing import with_bus
 
 ROW_KEYS = {"app", "queue", "event", "id", "group", "published_at", "consumers", "problem"}

@@ -53,7 +53,9 @@ OTHERWISE = Fabric(
     alarm_table_gb=7,
     keep_data=False,
 )
-WITHOUT_ORDER = Fabric(prefix="shop", ordered=False, stream=True, key_arn=KEY, function=Function(code=CODE, url="iam"))
+WITHOUT_ORDER = Fabric(
+    prefix="shop", ordered=False, stream=True, listing=True, key_arn=KEY, function=Function(code=CODE, url="iam")
+)
 
 SEVERAL = Fabric(
     prefix="shop",

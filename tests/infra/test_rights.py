@@ -241,7 +241,7 @@ def test_a_client_may_do_what_all_without_a_worker_do_and_its_rights_are_a_worke
     assert client < {action for each in policy_of(PLAIN, "WorkerPolicy") for action in each["Action"]}
 
 
-OPERATOR: Final = {"CreateTable", "UpdateContinuousBackups", "UpdateTimeToLive"}
+OPERATOR: Final = {"CreateTable", "UpdateContinuousBackups", "UpdateTable", "UpdateTimeToLive"}
 """Sent by ``holdfast aws create-table``, for which no policy is made."""
 
 

@@ -256,6 +256,8 @@ def test_the_table_is_the_one_that_the_code_makes():
     assert table["TimeToLiveSpecification"] == {"AttributeName": TTL_ATTRIBUTE, "Enabled": True}
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
     assert table["DeletionProtectionEnabled"] is True
+    listed = of_type(WITHOUT_ORDER, "AWS::DynamoDB::Table")["Table"]
+    assert {name: listed[name] for name in made} == table_definition("shop-holdfast", listing=True)
 
 
 @each_fabric
@@ -784,6 +786,8 @@ def test_rules_and_streams_that_could_do_nothing():
     for wrong in ({"own_table": True, "function": PLAIN.function}, {}):
         with pytest.raises(ConfigurationError, match="leave out own_table"):
             Fabric(prefix="shop", stream=True, **wrong)
+    with pytest.raises(ConfigurationError, match="leave out own_table"):
+        Fabric(prefix="shop", own_table=True, listing=True)
     with pytest.raises(ConfigurationError, match="there is none"):
         Fabric(prefix="shop", event_rules=[EventRule("default", {"source": ["aws.s3"]})])
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
-from holdfast.items import Update
-from holdfast.ports import Home
+from holdfast.items import Item, Put, Update
+from holdfast.ports import Home, Page
 from holdfast.testing import VirtualClock, run_virtual
 
 SWEEP_SECONDS = 60.0
@@ -115,5 +115,65 @@ def test_where_writes_are_paid_a_living_owner_costs_none_and_a_dead_one_is_follo
             assert await app.handle("job", "1") == "done"
             assert (clock.now_ms() - died_ms) / 1000 <= 15 + 5 + 1
         assert handle is not None
+
+    run_virtual(main)
+
+
+class Shares:
+    """A home whose workers divide their sweeps: this worker has no share."""
+
+    def __init__(self, store):
+        self._store = store
+        self.asked, self.left = [], False
+
+    async def due(self, before, *, after, code, has_room):
+        self.asked.append((code, has_room))
+        return Page(())
+
+    async def leave(self):
+        self.left = True
+
+
+def test_a_worker_looks_at_all_when_it_starts_and_at_its_share_from_then_on():
+    codes = set()
+
+    async def look(version: str, running: int) -> None:
+        data, shares = MemoryData(), []
+
+        async def open_home() -> Home:
+            home = open_memory_home(data=data)
+            shares.append(Shares(home.store))
+            return replace(home, sweeps=shares[-1])
+
+        app = hf.App("shop", home=open_home, clock=VirtualClock(), limits=hf.Limits(running=running))
+
+        @app.step
+        async def work(seconds: int) -> None:
+            await asyncio.sleep(seconds)
+
+        @app.workflow(version=version)
+        async def job(seconds: int) -> str:
+            await work(seconds)
+            return "done"
+
+        async with app:
+            handle = await job.start(0, id=f"before {version}")
+        async with app.worker():
+            assert await app.handle("job", f"before {version}") == "done", "the first sweep is whole"
+            elsewhere = open_memory_home(data=data, owner="elsewhere").store
+            await elsewhere.write(Put(Item(f"wf#job#later {version}", status="READY", due_at=1)))
+            long = await job.start(11, id=f"long {version}")
+            await asyncio.sleep(11.5)
+            ((_, then), (code, now)) = shares[-1].asked
+            assert (then, now) == (running > 1, running > 1), "with as much work as it may have it has no room"
+            assert (await elsewhere.get(f"wf#job#later {version}")).owner is None, "the share of another worker"
+            codes.add(code)
+            assert (handle.id, await long) == (f"before {version}", "done")
+        assert shares[-1].left
+
+    async def main() -> None:
+        await look("1", running=5)
+        await look("2", running=1)
+        assert len(codes) == 2
 
     run_virtual(main)

@@ -13,9 +13,10 @@ from tests.messaging.places import FAST, Paid, Place, Placed, virtually
 
 import holdfast as hf
 from holdfast.backends.memory import open_memory_home
+from holdfast.bus import BusEvent, NotTaken, Unfit
 from holdfast.errors import ConfigurationError, DuplicateName
 from holdfast.messaging.bus_queue import decode_head
-from holdfast.ports import BusEvent, Home, NotTaken, Unfit
+from holdfast.ports import Home
 from holdfast.testing import MemoryBus, VirtualClock, with_bus
 
 

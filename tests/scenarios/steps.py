@@ -12,6 +12,7 @@ import holdfast as hf
 from holdfast.app import App
 from holdfast.errors import InvalidState, StepInterrupted
 from holdfast.ports import INLINE_BYTES
+from holdfast.replay.naming import place
 from holdfast.retry import Jitter, Retry
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.simulation import Histories, Scenario
@@ -85,6 +86,31 @@ def parallel(app: App, ledger: Ledger) -> User:
 
     async def user() -> int:
         return await (await tender.start(id="one"))
+
+    return user
+
+
+def in_places(app: App, ledger: Ledger) -> User:
+    """Steps and waits in places that the body names, in an order of tasks that differs from that of the places."""
+
+    @app.step
+    async def ship(item: int) -> int:
+        await asyncio.sleep(item)
+        return ledger.effect(item)
+
+    async def visit(item: int) -> int:
+        with place(f"Map#0[{item}]/Ship#0"):
+            await hf.sleep(10)
+            return await ship(item)
+
+    @app.workflow
+    async def order() -> int:
+        items = await asyncio.gather(visit(3), visit(1))
+        with place("Total#0"):
+            return sum(items) + await ship(2)
+
+    async def user() -> int:
+        return await (await order.start(id="one"))
 
     return user
 
@@ -304,6 +330,7 @@ SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("sequential", sequential),
     Scenario("blocking", blocking),
     Scenario("parallel", parallel, histories=Histories.REORDERED),
+    Scenario("in places", in_places, histories=Histories.REORDERED),
     Scenario("retried", retried, check=few_attempts),
     Scenario("at most once", at_most_once, check=single_launch, histories=Histories.FREE),
     Scenario("at most once per attempt", at_most_once_per_attempt, check=one_launch, histories=Histories.FREE),

@@ -91,7 +91,7 @@ PLANTS = (
     Plant(plants.stubborn_renewal, lags("durable before next"), "performed again after its outcome was recorded (G2)"),
     Plant(plants.forgetful_start, swarm, "its epoch went back"),
     Plant(plants.unrecognised_start, crashes("sequential"), "IdempotencyMismatch"),
-    Plant(plants.born_twice, delays("sequential"), "performed again after its outcome was recorded (G2)"),
+    Plant(plants.born_twice, delays("primitives"), "performed again after its outcome was recorded (G2)"),
     Plant(plants.blind_sweep, swarm, "(G1)"),
     Plant(plants.early_timer, swarm, "(G8)"),
     Plant(plants.shuffled_replay, swarm, "is still BLOCKED"),

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import holdfast as hf
-from holdfast.ports import BusEvent, NotTaken, Unfit
+from holdfast.bus import BusEvent, NotTaken, Unfit
 from holdfast.testing.faulty_bus import with_bus
 
 CLOSED = os.environ["PLANTED_CLOSED"]

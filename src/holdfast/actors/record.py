@@ -7,12 +7,12 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast import ids
+from holdfast import ids, keys
 from holdfast.codec.stored import stored
 from holdfast.coordination.schedule import Missed, Schedule
 from holdfast.failure import ErrorRecord
 
-PARTITION_PREFIX: Final = "actor#"
+PARTITION_PREFIX: Final = keys.ACTORS
 
 HIDDEN_MARK: Final = "!"
 """How the names of actors begin that are part of something else: they are listed only where they are asked for."""

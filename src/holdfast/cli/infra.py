@@ -172,6 +172,11 @@ def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tu
     help="Let the table's stream send wake-ups too, in case a writer dies early. Costs an invocation per change.",
 )
 @click.option(
+    "--listing",
+    is_flag=True,
+    help="Create the index by which executions and actors can be listed. Costs a write unit for each new one.",
+)
+@click.option(
     "--ordered/--no-ordered", default=True, show_default=True, help="Create the ordered queue, which feeds actors."
 )
 @click.option(

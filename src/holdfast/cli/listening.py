@@ -28,15 +28,15 @@ tokens_option: Final = click.option(
 )
 
 
-def callers_of(host: str, tokens: Path | None) -> BearerTokens | None:
-    """The callers that are known by tokens; ``None`` for this machine's user alone. Raises ``ConfigurationError`` if
-    other machines can reach ``host`` and there are none.
+def callers_of(host: str, tokens: Path | None, *, signatures: bool = False) -> BearerTokens | None:
+    """The callers that are known by tokens, and by ``signatures`` made with them; ``None`` for this machine's user
+    alone. Raises ``ConfigurationError`` if other machines can reach ``host`` and there are none.
     """
     text = os.environ.get(TOKENS_VARIABLE, "")
     if tokens is not None:
         text = _read_tokens(tokens)
     if text.strip() or tokens is not None:
-        return BearerTokens.read(text)
+        return BearerTokens.read(text, signatures=signatures)
     if not is_loopback_host(f"[{host}]" if ":" in host else host):
         raise ConfigurationError(
             f"{host} can be reached from other machines, so callers must be known: give --tokens FILE or "

@@ -32,7 +32,7 @@ HEADINGS = ("WORKFLOW", "ID", "STATUS", "CREATED (UTC)", "TOOK", "WAITS FOR, OR 
 @after_option
 @on_home
 def ls(session: Session, *, selection: Selection, limit: int, after: str | None) -> None:
-    """List executions, newest first; on AWS in no order, and by reading the whole table."""
+    """List executions, newest first; on AWS in no order and by reading the whole table, unless it has an index."""
     page = session.perform(ListExecutions.of(selection, after=after, limit=limit))
     session.answer(page, _as_text(page))
 

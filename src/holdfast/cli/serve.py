@@ -16,21 +16,23 @@ from holdfast.dashboard.options import Dashboard
     epilog=examples(
         "holdfast serve -a shop:app --work",
         "holdfast serve -a shop:app --work --dashboard",
+        "holdfast serve -a shop:app --work --asl",
         "holdfast serve -a shop:app --host 0.0.0.0 --port 8080 --tokens tokens.txt",
     ),
 )
 @click.option("--work", is_flag=True, help="Run a worker too, in the same process.")
 @click.option("--dashboard", is_flag=True, help="Serve the dashboard too, at /dashboard.")
+@click.option("--asl", is_flag=True, help="Speak Step Functions' protocol too: its SDKs can use this server.")
 @serving_options
 @on_home
-def serve(session: Session, /, *, work: bool, dashboard: bool, **options: Any) -> None:
+def serve(session: Session, /, *, work: bool, dashboard: bool, asl: bool, **options: Any) -> None:
     """Serve the app over HTTP until SIGTERM or Ctrl-C.
 
     On the loopback address it serves this machine's user, by a token that is stored next to the database; on any other
     address it needs tokens. There is no TLS: put a proxy or a load balancer in front.
     """
     mounted = Dashboard() if dashboard else None
-    serve_app(session, session.app(), Serving(**options), work=work, dashboard=mounted)
+    serve_app(session, session.app(), Serving(**options, asl=asl), work=work, dashboard=mounted)
 
 
 @click.command(

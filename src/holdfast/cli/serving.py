@@ -37,6 +37,7 @@ class Serving(Struct, frozen=True, kw_only=True):
     per_address: int
     log_level: str
     log_format: str
+    asl: bool = False
 
 
 def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,10 +84,10 @@ _OPTIONS: Final = (
 
 def serve_app(session: Session, app: App, serving: Serving, *, work: bool, dashboard: Dashboard | None) -> None:
     """Serve an app until SIGTERM or Ctrl-C. Raises ``ConfigurationError`` for what cannot be served."""
-    authenticate = callers_of(serving.host, serving.tokens)
+    authenticate = callers_of(serving.host, serving.tokens, signatures=serving.asl)
     begin_log(serving.log_level, serving.log_format)
     served_by_uvicorn = _uvicorn_server()
-    api = app.asgi(authenticate=authenticate, worker=work, dashboard=dashboard)
+    api = app.asgi(authenticate=authenticate, worker=work, dashboard=dashboard, asl=serving.asl)
     session.run(look_whether_it_opens, app)
     with listening(serving.host, serving.port) as listener:
         url = url_of(listener)

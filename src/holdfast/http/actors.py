@@ -15,7 +15,7 @@ from holdfast.commands.arguments import given
 from holdfast.commands.right import Right
 from holdfast.errors import CallFailed, HoldfastError, SerializationError, WaitTimeout
 from holdfast.http.api import Call, Served
-from holdfast.http.messages import Response, json_response
+from holdfast.http.messages import Request, Response, json_response
 from holdfast.http.problems import Problem, fault
 from holdfast.secret import redacted_json
 
@@ -86,7 +86,7 @@ async def request_status(call: Call) -> Response:
     return json_response(200, {"id": found.id, "status": found.status})
 
 
-def right_of(app: Served, names: Mapping[str, str]) -> Right:
+def right_of(app: Served, names: Mapping[str, str], _request: Request) -> Right:
     """The right needed to call a method by POST. A method that only reads needs only the right to read."""
     kind = app.registry.actors.get(names["actor"])
     method = None if kind is None else kind.methods.get(names["method"])

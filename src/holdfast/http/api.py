@@ -57,10 +57,13 @@ class Reader(Protocol):
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """How an API is served. Without ``authenticate`` it serves only requests over the loopback interface."""
+    """How an API is served. Without ``authenticate`` it serves only requests over the loopback interface. With
+    ``asl`` it speaks Step Functions' protocol too.
+    """
 
     authenticate: Authenticate | None = None
     limits: HttpLimits = HttpLimits()
+    asl: bool = False
 
 
 class ClientWait:
@@ -174,14 +177,14 @@ class Call:
         app: Served,
         request: Request,
         names: Mapping[str, str],
-        limits: HttpLimits,
+        options: Options,
         patience: ClientWait,
         caller: Caller | None = None,
     ) -> None:
         self.app = app
         self.request = request
         self.names = names
-        self._limits = limits
+        self._limits = options.limits
         self._patience = patience
         self._caller = caller
         self._callback: CallbackHandle | None = None
@@ -198,8 +201,12 @@ class Call:
 
     async def perform(self, command: Command[T], own_id: str = "") -> T:
         """Perform a command for the caller, and return its answer. Control commands are recorded in the audit."""
-        who = "" if self._caller is None else self._caller.name
-        return await perform_for(who, command, self.context(own_id))
+        return await perform_for(self.caller_name, command, self.context(own_id))
+
+    @property
+    def caller_name(self) -> str:
+        """The caller's name; empty for a caller that needs none."""
+        return "" if self._caller is None else self._caller.name
 
     @property
     def may_read(self) -> bool:

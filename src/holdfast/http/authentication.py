@@ -14,6 +14,7 @@ from holdfast.commands.right import Right
 from holdfast.errors import ConfigurationError
 from holdfast.http.messages import Loopback, Remote, Request, Vouched
 from holdfast.http.problems import Problem
+from holdfast.http.signatures import Signature, signature_of
 
 TENANT_WORD: Final = "tenant="
 SHORTEST_TOKEN_CHARACTERS: Final = 32
@@ -46,8 +47,24 @@ class Caller(Struct, frozen=True):
             )
 
 
-Named = Caller | str | None
-"""A caller, the name of one with every right, or ``None`` for an unknown one."""
+class Signed(Struct, frozen=True):
+    """A caller that a signature names. It is verified once the body is read, which it covers."""
+
+    caller: Caller
+    signature: Signature
+    secret: str
+
+    def verify(self, request: Request, now_ms: int) -> None:
+        """Raise ``Problem`` unless the caller has signed this whole request, not long ago."""
+        if not self.signature.matches(request, self.secret, now_ms):
+            raise unauthenticated(
+                "the signature is not that of this request: sign it with the caller's name as the access key id and "
+                "its token as the secret access key, and look at the clock"
+            )
+
+
+Named = Caller | Signed | str | None
+"""A caller, one that has signed its request, the name of one with every right, or ``None`` for an unknown one."""
 
 Authenticate = Callable[[Request], Named | Awaitable[Named]]
 
@@ -61,7 +78,9 @@ class BearerTokens:
     which is everything otherwise. ``tenants`` are the prefixes of ids and keys that callers are confined to. Raises
     ``ConfigurationError`` for weak tokens, unknown rights and tenants that overlap.
 
-    Only digests are kept, and a lookup takes the same time for every token.
+    Only digests are kept, and a lookup takes the same time for every token. With ``signatures`` a caller may sign its
+    requests instead, as AWS's SDKs do: its name is the access key id, its token the secret access key, which is kept
+    then, in memory.
     """
 
     def __init__(
@@ -70,6 +89,7 @@ class BearerTokens:
         *,
         rights: Mapping[str, Iterable[str]] | None = None,
         tenants: Mapping[str, str] | None = None,
+        signatures: bool = False,
     ) -> None:
         limited: Mapping[str, Iterable[str]] = {} if rights is None else rights
         confined: Mapping[str, str] = {} if tenants is None else tenants
@@ -89,12 +109,15 @@ class BearerTokens:
             )
             for name, token in tokens.items()
         )
+        self._secrets = dict(tokens) if signatures else {}
 
     def __repr__(self) -> str:
         return f"<BearerTokens of {', '.join(caller.name for _, caller in self._callers) or 'nobody'}>"
 
-    def __call__(self, request: Request) -> Caller | None:
-        """The caller whose token a request has; ``None`` if there is no such caller."""
+    def __call__(self, request: Request) -> Caller | Signed | None:
+        """The caller whose token, or signature, a request has; ``None`` if there is no such caller."""
+        if self._secrets and (signature := signature_of(request)) is not None:
+            return self._signed(signature)
         digest = _digest(bearer_token(request))
         found: Caller | None = None
         for known, caller in self._callers:
@@ -102,8 +125,15 @@ class BearerTokens:
                 found = caller
         return found
 
+    def _signed(self, signature: Signature) -> Signed | None:
+        secret = self._secrets.get(signature.key_id)
+        if secret is None:
+            return None
+        caller = next(each for _, each in self._callers if each.name == signature.key_id)
+        return Signed(caller, signature, secret)
+
     @classmethod
-    def read(cls, text: str) -> BearerTokens:
+    def read(cls, text: str, *, signatures: bool = False) -> BearerTokens:
         """Read tokens from text with one line per caller: ``name token`` or ``name token read,write``, either followed
         by ``tenant=acme/`` if wanted. Raises ``ConfigurationError``.
         """
@@ -125,7 +155,7 @@ class BearerTokens:
                 rights[words[0]] = words[2].split(",")
         if not tokens:
             raise ConfigurationError("there is no token; write a line for each caller: name token [rights]")
-        return cls(tokens, rights=rights, tenants=tenants)
+        return cls(tokens, rights=rights, tenants=tenants, signatures=signatures)
 
 
 def _tenant(name: str, given: str) -> str:
@@ -187,11 +217,20 @@ def iam_caller(request: Request) -> str | None:
 
 
 async def caller_of(request: Request, authenticate: Authenticate) -> Caller:
-    """The caller that sends a request. Raises ``Problem`` if it is unknown."""
+    """The caller that sends a request. Raises ``Problem`` if it is unknown, or signs where nothing is signed."""
+    match await admitted(request, authenticate):
+        case Caller() as caller:
+            return caller
+        case Signed():
+            raise unauthenticated("a signature is for the API; send a token here: Authorization: Bearer ...")
+
+
+async def admitted(request: Request, authenticate: Authenticate) -> Caller | Signed:
+    """Who is let in by the head of a request. Raises ``Problem`` if the caller is unknown."""
     named = authenticate(request)
     found = await named if inspect.isawaitable(named) else named
     match found:
-        case Caller():
+        case Caller() | Signed():
             return found
         case str() if found:
             return Caller(found)

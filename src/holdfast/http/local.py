@@ -10,10 +10,11 @@ import hmac
 from typing import Final
 
 from holdfast.http.api import Served
-from holdfast.http.authentication import Caller, bearer_token, unauthenticated
+from holdfast.http.authentication import Caller, Signed, bearer_token, unauthenticated
 from holdfast.http.messages import Loopback, Remote, Request, Vouched
 from holdfast.http.network import is_loopback_host
 from holdfast.http.problems import Problem
+from holdfast.http.signatures import signature_of
 
 LOCAL: Final = Caller("loopback")
 
@@ -30,10 +31,12 @@ class LocalCallers:
         if token is not None:
             token()
 
-    def __call__(self, request: Request) -> Caller:
+    def __call__(self, request: Request) -> Caller | Signed:
         """The caller, if it is on this machine and has the home's token, if any. Raises ``Problem`` for others."""
         _check_source(request)
         token = self._app.runtime().home.token
+        if token is not None and (signature := signature_of(request)) is not None:
+            return Signed(LOCAL, signature, token())
         if token is not None and not hmac.compare_digest(token().encode(), bearer_token(request)):
             raise unauthenticated(
                 "the database is private: send its token, which is in the file next to it whose name ends with -token: "

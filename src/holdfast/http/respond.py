@@ -8,15 +8,16 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from holdfast.commands.right import Right
 from holdfast.containment import contained
 from holdfast.errors import HoldfastError
 from holdfast.http.api import Call, ClientGone, ClientWait, Options, Served
-from holdfast.http.authentication import Caller, caller_of, check_right
+from holdfast.http.authentication import Caller, Signed, admitted, check_right
 from holdfast.http.limits import check_body, check_size
 from holdfast.http.local import LocalCallers
 from holdfast.http.messages import Request, Response
 from holdfast.http.problems import Problem, fault, problem_of
-from holdfast.http.routes import Found, find
+from holdfast.http.routes import Found, find, no_route
 from holdfast.http.tenants import check_tenant
 from holdfast.texts import frames_of
 from holdfast.tracing import within
@@ -49,23 +50,26 @@ async def respond(
     caller = ""
     try:
         check_size(request, chosen.limits)
-        found = find(request.method, request.path)
+        found = _find(request, chosen)
         route = found.route
         head = replace(request, body=b"")
-        known: Caller | None = None
-        right = route.right_in(app, found.names)
+        right = route.right_in(app, found.names, head)
+        who = None
         if right is not None:
-            known = await contained(caller_of(head, chosen.authenticate or LocalCallers(app)))
-            caller = known.name
-            check_right(known, right)
-            check_tenant(known, found.names)
-        call = Call(app, head, found.names, chosen.limits, patience or ClientWait(), known)
+            who = await contained(admitted(head, chosen.authenticate or LocalCallers(app)))
+        known = who.caller if isinstance(who, Signed) else who
+        if known is not None and right is not None and not isinstance(who, Signed):
+            caller = _check(known, right, found)
+        call = Call(app, head, found.names, chosen, patience or ClientWait(), known)
         if route.verify is not None:
             await route.verify(call)
         if route.reads_body:
             body = request.body if read_body is None else await read_body()
             check_body(body, chosen.limits)
             call.request = replace(request, body=body)
+        if isinstance(who, Signed) and right is not None:
+            who.verify(call.request, app.runtime().clock.now_ms())
+            caller = _check(who.caller, right, found)
         if route.admit is not None:
             route.admit(call)
         with within("".join(request.header_values("traceparent"))):  # of several there is none: they are no context
@@ -73,12 +77,27 @@ async def respond(
     except ClientGone:
         response = Response(CLIENT_GONE)
     except Exception as error:  # noqa: BLE001 - the caller gets a response to any error
-        response = _problem(error, found).response()
+        problem = _problem(error, found)
+        response = problem.response() if found is None else found.route.refused(problem)
     named = "none" if found is None else str(found.route)
     # The paths of callbacks hold tokens, and their callers have no names.
     target = "" if found is None or not caller else " ".join(found.names.values())
     app.telemetry.emit("http_answered", route=named, status=response.status, caller=caller, target=target)
     return response if request.method != "HEAD" else Response(response.status, response.headers)
+
+
+def _find(request: Request, options: Options) -> Found:
+    found = find(request.method, request.path)
+    if found.route.is_served is not None and not found.route.is_served(options):
+        raise no_route()
+    return found
+
+
+def _check(caller: Caller, right: Right, found: Found) -> str:
+    """Raise ``Problem`` unless the caller may do this here. Returns its name."""
+    check_right(caller, right)
+    check_tenant(caller, found.names)
+    return caller.name
 
 
 def _problem(error: Exception, found: Found | None) -> Problem:

@@ -45,9 +45,9 @@ from holdfast.commands.message import DropParked, ListParked, Publish, Redrive, 
 from holdfast.commands.overview import Overview
 from holdfast.commands.right import Right
 from holdfast.commands.system import ListAudit, ListLeases, ListOutbox, ListSchedules, ListWorkers
-from holdfast.http import actors, callbacks, events, executions, metrics, repairs, showing, system
-from holdfast.http.api import Call, Handler, Served
-from holdfast.http.messages import Response, json_response
+from holdfast.http import actors, callbacks, events, executions, metrics, repairs, showing, states, system
+from holdfast.http.api import Call, Handler, Options, Served
+from holdfast.http.messages import Request, Response, json_response
 from holdfast.http.problems import Problem
 
 Verify = Callable[[Call], Awaitable[None]]
@@ -58,7 +58,8 @@ class Route(Struct, frozen=True, kw_only=True):
 
     ``right`` is what the caller needs, unless ``ask`` decides by the request. ``None`` means that the route is open to
     all callers, or to those whose path ``verify`` accepts. ``admit`` may refuse a caller once the body is read.
-    ``waits`` means that the answer always waits for work.
+    ``waits`` means that the answer always waits for work. ``is_served`` says whether it is there at all, by the
+    options of the API; ``refused`` is how its callers are told of a problem.
     """
 
     method: str
@@ -67,9 +68,11 @@ class Route(Struct, frozen=True, kw_only=True):
     right: Right | None
     handle: Handler
     verify: Verify | None = None
-    ask: Callable[[Served, Mapping[str, str]], Right] | None = None
+    ask: Callable[[Served, Mapping[str, str], Request], Right] | None = None
     admit: Callable[[Call], None] | None = None
     waits: bool = False
+    is_served: Callable[[Options], bool] | None = None
+    refused: Callable[[Problem], Response] = Problem.response
 
     @property
     def action(self) -> str | None:
@@ -82,9 +85,9 @@ class Route(Struct, frozen=True, kw_only=True):
         """Whether the body is read. A route that is open to all callers takes none."""
         return self.right is not None or self.verify is not None
 
-    def right_in(self, app: Served, names: Mapping[str, str]) -> Right | None:
-        """The right that the caller needs, given the names in the path."""
-        return self.right if self.ask is None else self.ask(app, names)
+    def right_in(self, app: Served, names: Mapping[str, str], request: Request) -> Right | None:
+        """The right that the caller needs, given the names in the path and the head of the request."""
+        return self.right if self.ask is None else self.ask(app, names, request)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -120,6 +123,17 @@ _CALLBACK: Final = "/v1/callbacks/{token}"
 
 ROUTES: Final = (
     Route(method="GET", path="/v1/health", command=None, right=None, handle=health),
+    Route(
+        method="POST",
+        path="/",
+        command=None,
+        right=Right.CONTROL,
+        ask=states.right_of,
+        handle=states.answer,
+        verify=system.whole_home,
+        is_served=lambda options: options.asl,
+        refused=states.refused,
+    ),
     Route(method="GET", path="/v1/metrics", command=None, right=Right.READ, handle=metrics.metrics),
     _route("GET", "/v1/workflows", ListExecutions, executions.list_all),
     _route("GET", "/v1/workflows/{workflow}", ListExecutions, executions.list_all),

@@ -24,6 +24,7 @@ def asgi(
     worker: bool = False,
     limits: HttpLimits | None = None,
     dashboard: Mounted | None = None,
+    asl: bool = False,
 ) -> AsgiApi:
     """The app's HTTP API as an ASGI 3 application: ``api = app.asgi(authenticate=...)``, ``uvicorn shop:api``.
 
@@ -33,14 +34,14 @@ def asgi(
     ``authenticate`` identifies the caller of a request: it returns a name, an ``hf.Caller`` with rights, or ``None``
     for an unknown caller. An ``hf.BearerTokens`` is one. Without it, only callbacks and health are open to requests
     that do not come over the loopback interface. ``dashboard`` is an ``hf.Dashboard``: pages for people below its path,
-    for the same callers.
+    for the same callers. With ``asl`` it speaks Step Functions' protocol too, at the path ``/``.
     """
     # An app that serves nothing loads nothing of this.
     from holdfast.http.api import Options  # noqa: PLC0415 - see above, it is loaded when it is used
     from holdfast.http.asgi import AsgiApi  # noqa: PLC0415 - see above, it is loaded when it is used
     from holdfast.http.limits import HttpLimits  # noqa: PLC0415 - see above, it is loaded when it is used
 
-    options = Options(authenticate=authenticate, limits=limits or HttpLimits())
+    options = Options(authenticate=authenticate, limits=limits or HttpLimits(), asl=asl)
     return AsgiApi(app, options, works=worker, mounted=dashboard)
 
 
@@ -50,6 +51,7 @@ def lambda_handler(
     http: Authenticate | None = None,
     limits: HttpLimits | None = None,
     dashboard: Mounted | None = None,
+    asl: bool = False,
 ) -> LambdaHandler:
     """What AWS Lambda calls: ``handler = app.lambda_handler()`` in the module that the function's settings name.
 
@@ -59,7 +61,8 @@ def lambda_handler(
     With ``http`` it also answers the requests of a function URL, API Gateway or a load balancer, with the routes of
     ``asgi``, within ``limits``. ``http`` identifies callers, as ``authenticate`` does there: ``hf.BearerTokens``,
     ``hf.iam_caller``, or a function of your own. Callbacks and health are then open to all callers. Without ``http``
-    such requests raise ``ConfigurationError``. ``dashboard`` is an ``hf.Dashboard``, for the same callers.
+    such requests raise ``ConfigurationError``. ``dashboard`` is an ``hf.Dashboard``, for the same callers; with ``asl``
+    it speaks Step Functions' protocol to them too.
     """
     # An app without a function, or without HTTP, loads nothing of this.
     from holdfast.runtime.lambda_ import (  # noqa: PLC0415 - see above, it is loaded when it is used
@@ -69,12 +72,13 @@ def lambda_handler(
 
     app.published = published_version(os.environ)
     if http is None:
-        if dashboard is not None:
-            raise ConfigurationError("a dashboard behind Lambda needs callers that are known: give http= too")
+        if dashboard is not None or asl:
+            told = "Step Functions' protocol" if asl else "a dashboard"
+            raise ConfigurationError(f"{told} behind Lambda needs callers that are known: give http= too")
         return LambdaHandler(app)
     from holdfast.http.api import Options  # noqa: PLC0415 - see above, it is loaded when it is used
     from holdfast.http.lambda_front import HttpFront  # noqa: PLC0415 - see above, it is loaded when it is used
     from holdfast.http.limits import HttpLimits  # noqa: PLC0415 - see above, it is loaded when it is used
 
-    options = Options(authenticate=http, limits=limits or HttpLimits())
+    options = Options(authenticate=http, limits=limits or HttpLimits(), asl=asl)
     return LambdaHandler(app, HttpFront(app, options, dashboard))

@@ -95,6 +95,8 @@ class Fabric(Struct, frozen=True, kw_only=True):
     key_arn           encrypt with this KMS key, instead of AWS's own keys for each service
     stream            the table's stream can find accepted work whose wake-up was lost, instead of the index of what
                       is due, which costs two units for each message: see ``holdfast aws settings --cover stream``
+    listing           executions and actors can be listed by an index, which costs a unit for each new one, instead of
+                      reading the whole table: see ``holdfast aws settings --listing index``
     ordered           the ordered queue, which feeds actors; an idle one costs a little
     ordered_receives  after this many receipts an ordered message becomes a dead letter
     batch_size        the most messages per invocation
@@ -117,6 +119,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
     own_bucket: str | None = None
     key_arn: str | None = None
     stream: bool = False
+    listing: bool = False
     ordered: bool = True
     ordered_receives: int = 100
     batch_size: int = 10
@@ -138,6 +141,11 @@ class Fabric(Struct, frozen=True, kw_only=True):
             raise ConfigurationError(
                 "the stream needs a table of this template, and a function: leave out own_table (--own-table), "
                 "and give the function (--code)"
+            )
+        if self.listing and self.own_table:
+            raise ConfigurationError(
+                "the index of listings is part of a table of this template: leave out own_table (--own-table), or give "
+                "your table the index: holdfast aws create-table --listing"
             )
         if self.event_rules and self.function is None:
             raise ConfigurationError(

@@ -24,7 +24,7 @@ def table(fabric: Fabric) -> Resources:
     """
     if fabric.own_table:
         return {}
-    properties: dict[str, Any] = table_definition(base(fabric.prefix)) | {
+    properties: dict[str, Any] = table_definition(base(fabric.prefix), listing=fabric.listing) | {
         "TimeToLiveSpecification": {"AttributeName": TTL_ATTRIBUTE, "Enabled": True},
         "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
         "SSESpecification": {"SSEEnabled": True, "SSEType": "KMS", "KMSMasterKeyId": fabric.key_arn}
@@ -53,7 +53,10 @@ def index_arn(fabric: Fabric, index: str) -> dict[str, Any]:
 
 def indexes(fabric: Fabric) -> list[str]:
     """The names of its indexes."""
-    return [index["IndexName"] for index in table_definition(base(fabric.prefix))["GlobalSecondaryIndexes"]]
+    return [
+        index["IndexName"]
+        for index in table_definition(base(fabric.prefix), listing=fabric.listing)["GlobalSecondaryIndexes"]
+    ]
 
 
 def bucket(fabric: Fabric) -> Resources:

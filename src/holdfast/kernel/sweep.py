@@ -25,8 +25,9 @@ BACKLOG_MS: Final = 60_000
 class Sweeper:
     """Looks for due heads and renews leases, at a steady, slow beat. One per open worker."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, code: str = "") -> None:
         self._host = host
+        self._code = code
         self._beats: list[asyncio.Task[None]] = []
         self._sweeps: set[asyncio.Task[None]] = set()
         self._stopped = False
@@ -53,12 +54,14 @@ class Sweeper:
         self._beats = [asyncio.get_running_loop().create_task(beat)]
 
     async def stop(self) -> None:
-        """Stop the beat, and every sweep: the store is closed soon."""
+        """Stop the beat, and every sweep: the store is closed soon. Other workers have its share from now on."""
         self._stopped = True
         tasks = (*self._beats, *self._sweeps)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if (sweeps := self._host.home.sweeps) is not None:
+            await sweeps.leave()
 
     def heard(self, partition: str | None) -> None:
         """Another process sent a wake-up. The open app, which listens, passes it on."""
@@ -89,18 +92,23 @@ class Sweeper:
         a_peer_died = any(not doorbell.alive(peer) for peer in self._peers | peers)
         self._peers = peers
         horizon_ms = int(self._host.limits.sweep_seconds * 1000)
-        await self.sweep(self._host.limits.lease_ms + 1 if a_peer_died else horizon_ms, report=self._is_heard())
+        horizon_ms = self._host.limits.lease_ms + 1 if a_peer_died else horizon_ms
+        report = self._is_heard()
+        await self.sweep(horizon_ms, report=report, shared=not report)  # what is reported is about the whole home
 
     def _is_heard(self) -> bool:
         """Whether telemetry has a subscriber that was not told of the backlog just now."""
         now = self._host.clock.now_ms()
         return self._host.telemetry.is_heard and now - self._told_at_ms >= BACKLOG_MS
 
-    async def sweep(self, horizon_ms: int, *, just_started: bool = False, report: bool = False) -> None:
+    async def sweep(
+        self, horizon_ms: int, *, just_started: bool = False, report: bool = False, shared: bool = False
+    ) -> None:
         """Look at every head that is due, or will be within the horizon, and at the leases of the dead.
 
         A worker that has just started also looks at blocked heads at once: it may have the code they wait for. Parked
         heads are left alone. With ``report`` blocked and parked heads are counted too, and telemetry gets the counts.
+        If it is ``shared``, and the home divides sweeps, this one looks at the share of this worker.
         """
         now = self._host.clock.now_ms()
         before = now + horizon_ms
@@ -108,7 +116,7 @@ class Sweeper:
         backlog = BacklogCount(now)
         living: dict[str, bool] = {}
         try:
-            async for page in due_pages(self._host, until):
+            async for page in self._shared_pages(until) if shared else due_pages(self._host, until):
                 for head in page.items:
                     model = self._host.model_of(head.partition)
                     backlog.note(head, model)
@@ -132,6 +140,12 @@ class Sweeper:
             self._host.telemetry.emit(
                 "swept", due=backlog.due, oldest_seconds=backlog.oldest_seconds, blocked=backlog.blocked
             )
+
+    def _shared_pages(self, until: int) -> Pages[Page]:
+        host = self._host
+        if (sweeps := host.home.sweeps) is None:
+            return due_pages(host, until)
+        return Pages(lambda after: sweeps.due(until, after=after, code=self._code, has_room=host.has_room))
 
     def _consider(self, head: Item, living: dict[str, bool]) -> None:
         host = self._host

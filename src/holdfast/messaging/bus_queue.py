@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.actors.record import describe_partition
+from holdfast.bus import BusEvent
 from holdfast.codec.stored import stored
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import ABSENT, EXISTS, Bounds, Delete, Item, Put, Update, Write, parts_of
@@ -22,7 +23,7 @@ from holdfast.messaging.outbox import ENTRY_PREFIX, WAITING, Entry, stands_alone
 from holdfast.messaging.outbox import PARTITION_PREFIX as OUTBOX_PREFIX
 from holdfast.paging import items
 from holdfast.persist import write_for_caller, write_until_known
-from holdfast.ports import BusEvent, Store
+from holdfast.ports import Store
 from holdfast.tracing import checked
 
 PARTITION_PREFIX: Final = "bus#"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from holdfast.bus import EventBus, NotTaken, Unfit
 from holdfast.items import Delete, Item, Put, Write
 from holdfast.kernel.outcomes import AGAIN, Idle, Next, Rest
 from holdfast.messaging.bus_queue import UNROUTABLE_PREFIX, BusHead, Unroutable, announced, decode_head, encode
 from holdfast.messaging.outbox import ENTRY_PREFIX, WAITING, Entry, decode_entry
 from holdfast.messaging.queue_turns import Relay, Relaying, mark
-from holdfast.ports import EventBus, NotTaken, Unfit
 from holdfast.retry import Retry
 
 if TYPE_CHECKING:

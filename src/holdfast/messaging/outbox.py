@@ -24,7 +24,7 @@ from holdfast.items import ABSENT, EXISTS, Item, Put, Update
 from holdfast.paging import items
 from holdfast.ports import Home, Store
 
-PARTITION_PREFIX: Final = "out#"
+PARTITION_PREFIX: Final = keys.OUTBOXES
 ENTRY_PREFIX: Final = "o#"
 SUBSCRIPTION_PREFIX: Final = "s#"
 

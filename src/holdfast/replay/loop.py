@@ -69,6 +69,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self.intruded: list[Intrusion] = []
         """What has come from a thread, or another loop, that the body has not been told of."""
         self._error_outside: BaseException | None = None
+        self.claimed: set[str] | None = None
+        """The paths that are taken, from when the body names places itself (``holdfast.replay.naming``)."""
 
     # asyncio asks less of a loop than its abstract class promises: a handle that can be cancelled, a task, a time. The
     # lighter classes here are why the overrides below do not match typeshed's signatures.
@@ -148,12 +150,32 @@ class DurableLoop(asyncio.AbstractEventLoop):
         within: DurableTask | None = None,
     ) -> DurableTask:
         """Start ``coroutine`` at a path that the caller has made sure is its own."""
+        if self.claimed is not None and within is None:
+            self._claim_for(coroutine, path)
         task = DurableTask(coroutine, loop=self, path=path, context=context, within=within)
         self._main = self._main or task
         self._tasks.append(task)
         if len(self._tasks) >= self._prune_at:
             self._prune_at = 2 * len(self.live_tasks()) + FEW_TASKS
         return task
+
+    def claim(self, path: str) -> str:
+        """Take a path for one task, or one place, of this run. Raises ``InvalidInput`` if it is taken."""
+        claimed = self.claimed = set() if self.claimed is None else self.claimed
+        if path in claimed:
+            raise InvalidInput(
+                f"{path.rstrip('/')!r} is a place, or a task, of this run already: what is asked for there could not "
+                "be told apart. Number the visits of a place, as in Ship#0 and Ship#1"
+            )
+        claimed.add(path)
+        return path
+
+    def _claim_for(self, coroutine: Coroutine[Any, Any, Any], path: str) -> None:
+        try:
+            self.claim(path)
+        except InvalidInput:
+            coroutine.close()  # or Python would complain that it was never awaited
+            raise
 
     def refuse_in_query(self, what: str) -> None:
         """Raise if a query is being answered: it looks at the body, and nothing may come of it."""

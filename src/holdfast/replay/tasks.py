@@ -109,6 +109,21 @@ class DurableTask(asyncio.Task[Any]):
         self._occurrences[name] = occurrence + 1
         return f"{self.path}{name}#{occurrence}"
 
+    @property
+    def has_named(self) -> bool:
+        """Whether something is named by where this task is now."""
+        return any(not name.startswith("!") for name in self._occurrences)
+
+    @contextmanager
+    def at(self, path: str) -> Generator[None]:
+        """Name what this task makes inside the block by another path than its own."""
+        outside = self.path, self._occurrences
+        self.path, self._occurrences = path, {}
+        try:
+            yield
+        finally:
+            self.path, self._occurrences = outside
+
 
 class Timer:
     """What ``call_at`` answers: a callback for later."""

@@ -7,6 +7,7 @@ import contextlib
 import signal
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from holdfast import ids
 from holdfast.kernel.host import Host, Limits
 from holdfast.kernel.sweep import Sweeper
 from holdfast.runtime.threads import StepThreads
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.model import Model
     from holdfast.kernel.runtime import Runtime
     from holdfast.kernel.wakeups import Wakeups
+    from holdfast.registrations import Registrations
 
 T = TypeVar("T")
 
@@ -45,7 +47,7 @@ class Worker:
         )
         workflows = Workflows(runtime.registry, threads, runtime.sender, runtime.limit_bytes)
         self.host = Host(runtime.home, (workflows, *models), runtime.clock, runtime.telemetry, limits, later)
-        self.sweeper = Sweeper(self.host)
+        self.sweeper = Sweeper(self.host, _code_of(runtime.registry))
 
     async def start(self) -> None:
         """Start work on everything that is due or was left by a dead worker, and listen for wake-ups from now on."""
@@ -95,6 +97,13 @@ class Worker:
     def _end(self) -> None:
         self._hosting.host = None
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _code_of(registry: Registrations) -> str:
+    """What tells workers with different code apart: only those with the same share what they look at."""
+    workflows = (f"workflow {each.name} {each.version}" for each in registry.workflows.values())
+    actors = (f"actor {each.name} {each.schema}" for each in registry.actors.values())
+    return ids.fingerprint("\n".join(sorted((*workflows, *actors))).encode())
 
 
 async def stop_requested() -> None:

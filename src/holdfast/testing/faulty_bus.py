@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.bus import BusEvent, EventBus, NotTaken, Unfit
 from holdfast.errors import StoreUnavailable
 from holdfast.opening import open_home
-from holdfast.ports import BusEvent, EventBus, Home, NotTaken, Unfit
+from holdfast.ports import Home
 from holdfast.testing.wire import Wire
 
 

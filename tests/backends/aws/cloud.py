@@ -19,8 +19,9 @@ from msgspec.structs import replace
 import holdfast as hf
 from holdfast.backends.aws import Bells, SqsDoorbell, parse_address
 from holdfast.backends.aws.connection import Connection
+from holdfast.bus import EventBus
 from holdfast.errors import StoreUnavailable
-from holdfast.ports import EventBus, Home
+from holdfast.ports import Home
 from holdfast.runtime.lambda_ import LambdaHandler
 from holdfast.testing.virtual_time import VirtualClock, run_virtual
 

@@ -12,7 +12,7 @@ from tests.backends.aws.cloud import Refusal
 from tests.backends.aws.fake_events import BUS, FAULTS, Events, sometimes, then_none
 
 from holdfast.backends.aws import EventBridgeBus, open_aws_home, parse_address
-from holdfast.ports import BusEvent, NotTaken, Unfit
+from holdfast.bus import BusEvent, NotTaken, Unfit
 from holdfast.testing.virtual_time import run_virtual
 
 

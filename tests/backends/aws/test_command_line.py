@@ -96,14 +96,24 @@ def test_the_settings_are_shown_and_changed(url: str) -> None:
     answer("aws", "create-table", url)
     assert (
         run("aws", "settings", url).stdout
-        == "the index of what is due has 4 parts; lost wake-ups are found by the index\n"
+        == "the index of what is due has 4 parts; lost wake-ups are found by the index; listings read the table\n"
     )
     wanted = answer("aws", "settings", url, "--parts", "20")
-    assert wanted == {"home": url, "parts": 20, "parts_before": [4], "cover": "index", "since": wanted["since"]}
+    shown = {"home": url, "parts": 20, "parts_before": [4], "cover": "index", "listing": "scan"}
+    assert wanted == shown | {"since": wanted["since"]}
     assert answer("aws", "settings", url) == wanted
     assert "; before: 4; " in run("aws", "settings", url).stdout
     assert "takes effect at" in refusal("aws", "settings", url, "--parts", "8")
     assert "settle after" in refusal("aws", "settings", url, "--settle")
+
+
+def test_listings_by_the_index_want_the_index(url: str) -> None:
+    answer("aws", "create-table", url)
+    write(url, Item("wf#a#1", status="READY"))
+    assert "has no index 'heads'" in refusal("aws", "settings", url, "--listing", "index")
+    assert answer("aws", "create-table", url, "--listing")["created"] is False
+    assert answer("aws", "settings", url, "--listing", "index")["listing"] == "index"
+    assert run("aws", "settings", url).stdout.endswith("listings read the index\n")
 
 
 def test_a_table_that_is_not_there_is_named_with_the_command_that_makes_it(url: str) -> None:

@@ -24,6 +24,7 @@ from holdfast.backends.aws.laggards import StreamLaggards
 from holdfast.backends.aws.layout import DUE_INDEX, decode
 from holdfast.backends.aws.requests import BOUNDS, Writing
 from holdfast.backends.aws.settings import Settings
+from holdfast.backends.aws.shares import SharedSweeps
 from holdfast.backends.aws.table import table_definition
 from holdfast.backends.memory import MemoryData
 from holdfast.backends.memory.blobs import MemoryBlobs
@@ -152,6 +153,7 @@ class DynamoDatabase:
             writes_are_paid=True,
             reads_are_paid=True,
             hears_peers=False,
+            sweeps=SharedSweeps(store, owner, VirtualClock()),
             salt=SALT,
         )
 

@@ -22,6 +22,7 @@ from holdfast.backends.aws.dead_letters import SqsDeadLetters
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.aws.growth import TableSize
 from holdfast.backends.aws.laggards import StreamLaggards, change_cover
+from holdfast.backends.aws.listing_setup import change_listing
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.objects import Objects
 from holdfast.backends.aws.parts import change_parts, settle
@@ -29,7 +30,8 @@ from holdfast.backends.aws.redelivery import SqsRedelivery
 from holdfast.backends.aws.requests import BOUNDS
 from holdfast.backends.aws.routes import Routes, parse_routes
 from holdfast.backends.aws.services import AwsServices
-from holdfast.backends.aws.settings import Cover, KnownSettings, Settings, read_settings
+from holdfast.backends.aws.settings import Cover, KnownSettings, Listing, Settings, read_settings
+from holdfast.backends.aws.shares import SharedSweeps
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport
@@ -175,8 +177,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     blobs, bus, versions = address.open_blobs(s3), address.open_bus(events), address.open_versions(published, functions)
     clock = clock or SystemClock()
-    size = TableSize(transport, address.table, clock)
-    settings = KnownSettings(transport, address.table, clock)
+    size, settings = TableSize(transport, address.table, clock), KnownSettings(transport, address.table, clock)
     store = DynamoStore(transport, address.table, settings=settings, on_close=partial(_close, blobs, bus, versions))
     ringer = address.bells(queue := queue or address.open_queues())
     doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock, tell or _untold)
@@ -191,6 +192,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter, size), size.refresh),
         versions=versions,
         laggards=StreamLaggards(transport, settings),
+        sweeps=SharedSweeps(store, owner, clock),
         redelivery=SqsRedelivery(queue),
         services=address.services(),
         dead_letters=SqsDeadLetters(queue, address.prefix, address.parsed_routes().queues),
@@ -223,16 +225,17 @@ def _untold(event: str, **fields: object) -> None:
     """No telemetry was asked for."""
 
 
-async def create_table(url: str) -> bool:
-    """Create the table of a home, unless it exists: billed per request, with TTL and point-in-time recovery.
+async def create_table(url: str, *, listing: bool = False) -> bool:
+    """Create the table of a home, unless it exists: billed per request, with TTL and point-in-time recovery. With
+    ``listing`` it has the index by which heads can be listed (``set_up``), also if the table exists.
 
-    Returns whether it was created. Raises ``StoreUnusable`` with the reason if this process may not, or if the existing
-    table is not a table of Holdfast.
+    Returns whether the table was created. Raises ``StoreUnusable`` with the reason if this process may not, or if the
+    existing table is not a table of Holdfast.
     """
     address = parse_address(url)
     connection = address.connect()
     try:
-        return await create_dynamo_table(connection, address.table)
+        return await create_dynamo_table(connection, address.table, listing=listing)
     finally:
         connection.close()
 
@@ -263,10 +266,16 @@ async def clean_up(
 
 
 async def set_up(
-    url: str, *, parts: int | None = None, cover: Cover | None = None, clock: Clock | None = None
+    url: str,
+    *,
+    parts: int | None = None,
+    cover: Cover | None = None,
+    listing: Listing | None = None,
+    clock: Clock | None = None,
 ) -> Settings:
     """The settings of a home, after a change if ``parts`` is given, the number of parts of the index of what is due, or
-    ``cover``: whether accepted work is found by this index alone, or by the stream of the table too.
+    ``cover``: whether accepted work is found by this index alone, or by the stream of the table too, or ``listing``:
+    whether heads are listed by an index, or by a scan of the table.
 
     A change takes effect six minutes later. See ``settings``. Raises ``ConfigurationError``, and like every request.
     """
@@ -276,6 +285,8 @@ async def set_up(
     try:
         if cover is not None:
             await change_cover(store, transport, cover)
+        if listing is not None:
+            await change_listing(store, transport, listing)
         if parts is None:
             return await read_settings(transport, address.table)
         return await change_parts(store, parts, clock or SystemClock())
@@ -304,6 +315,7 @@ __all__ = [
     "DynamoStore",
     "EventBridgeBus",
     "LambdaVersions",
+    "Listing",
     "LocalDoorbell",
     "Meter",
     "Objects",

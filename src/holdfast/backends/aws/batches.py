@@ -32,19 +32,33 @@ async def read_heads(transport: Transport, table: str, partitions: Sequence[str]
     """The existing heads of these partitions, by name, without their bodies. Raises ``StoreUnavailable`` if none of the
     rest is answered for a while.
     """
+    return {name: decode(wire) for name, wire in (await _read(transport, table, partitions, HEADER)).items()}
+
+
+async def read_whole_heads(transport: Transport, table: str, partitions: Sequence[str]) -> dict[str, Attributes]:
+    """The same as they are stored, with their bodies."""
+    return await _read(transport, table, partitions, {})
+
+
+async def _read(
+    transport: Transport, table: str, partitions: Sequence[str], projection: dict[str, Any]
+) -> dict[str, Attributes]:
     parts = (partitions[start : start + BATCH_KEYS] for start in range(0, len(partitions), BATCH_KEYS))
-    read = await asyncio.gather(*(_read_batch(transport, table, [key(name, HEAD) for name in part]) for part in parts))
-    return {head.partition: head for heads in read for head in heads}
+    batches = ([key(name, HEAD) for name in part] for part in parts)
+    read = await asyncio.gather(*(_read_batch(transport, table, each, projection) for each in batches))
+    return {wire["p"]["S"]: wire for wires in read for wire in wires}
 
 
-async def _read_batch(transport: Transport, table: str, keys: list[Attributes]) -> list[Item]:
-    found: list[Item] = []
+async def _read_batch(
+    transport: Transport, table: str, keys: list[Attributes], projection: dict[str, Any]
+) -> list[Attributes]:
+    found: list[Attributes] = []
     pauses, waited_seconds = Pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), 0.0
     while True:
-        wanted: dict[str, Any] = {table: {"Keys": keys, "ConsistentRead": True, **HEADER}}
+        wanted: dict[str, Any] = {table: {"Keys": keys, "ConsistentRead": True, **projection}}
         answer = await transport.call("BatchGetItem", {"RequestItems": wanted, "ReturnConsumedCapacity": "TOTAL"})
         came = answer.get("Responses", {}).get(table, ())
-        found += map(decode, came)
+        found += came
         keys = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
         if not keys:
             return found

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from holdfast.backends.aws.connection import Connection
 from holdfast.backends.aws.tries import TRIES, code_of, is_hopeless, pause_before, refused_for
-from holdfast.ports import BusEvent, NotTaken, Unfit
+from holdfast.bus import BusEvent, NotTaken, Unfit
 
 LARGEST_ENTRIES: Final = 10
 """The most entries of one PutEvents (API reference)."""

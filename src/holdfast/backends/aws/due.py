@@ -35,6 +35,15 @@ SHARE_BESIDES: Final = 20
 """How many entries of a part are read in addition to its share of a page: parts do not hold the same number."""
 
 
+Choose = Callable[[Sequence[Entry]], Awaitable[Sequence[Entry]]]
+"""Answers some of the entries that it is given."""
+
+
+async def choose_all(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Leave none out."""
+    return entries
+
+
 class Cursor(Struct, frozen=True):
     """Where to continue: in each part behind its last returned entry, by name, else at the time ``reached``."""
 
@@ -52,15 +61,17 @@ class DueIndex:
         self._crowded_looks = 0
         self._leases = LeasesSeen()
 
-    async def page(self, before: int, after: str | None, limit: int) -> Page:
-        """See ``Store.due``. Leased heads are placed by when they are due."""
+    async def page(self, before: int, after: str | None, limit: int, choose: Choose = choose_all) -> Page:
+        """See ``Store.due``. Leased heads are placed by when they are due. Only heads are read that ``choose`` chooses
+        by their entries; a page may be short then.
+        """
         if after is None and (few := await self._glance()) is not None:
             found = sorted((each for each in few if each.when <= before), key=lambda each: each.when)
             if len(found) <= limit:
-                return Page(await self._due(found, before))
+                return Page(await self._due(await choose(found), before))
         start = _cursor(after)
         kept, ended = await self._look(start, before, limit)
-        due = await self._due([entry for entry, _ in kept], before)
+        due = await self._due(await choose([entry for entry, _ in kept]), before)
         if ended:
             return Page(due)
         reached = kept[-1][0].when if kept else start.reached

@@ -11,6 +11,7 @@ Names of attributes are billed bytes, so they are short; zero, empty values and 
 | ``d`` | due_at (milliseconds); with ``q``, of heads only, the key of the index ``due`` |
 | ``xm`` | expires_at (milliseconds) |
 | ``x`` | when DynamoDB's TTL may delete it, in whole seconds: then, and of heads an hour later |
+| ``h``, ``c`` | the key of the index ``heads``, of heads that are listed: kind and part; when created (ms) |
 | ``b``, ``z`` | body; ``z`` if it is compressed (zlib) |
 | ``n`` | the nonce of the last write, by which a write that is sent again is recognised |
 | ``i#…``, ``o#…`` | of heads only: the body of a small message, under its sort key (``enclosing``) |
@@ -28,12 +29,20 @@ from typing import Any, Final
 
 from holdfast.errors import InvalidInput, PayloadTooLarge, StoreUnusable
 from holdfast.items import HEAD, Item
+from holdfast.keys import LISTED, SEPARATOR
 from holdfast.ports import LATE_MS
 
 Attributes = dict[str, dict[str, Any]]
 """An item in DynamoDB's interface: the value of each attribute under the name of its type."""
 
 DUE_INDEX: Final = "due"
+
+HEADS_INDEX: Final = "heads"
+"""The index by which heads are listed. A table need not have it."""
+
+LISTED_PARTS: Final = 16
+"""The number of its parts for each kind: 16,000 heads can be created a second. Never change it: a head stays in its
+part."""
 
 DEFAULT_PARTS: Final = 4
 """The number of parts of the index unless the settings of the home say otherwise: one part takes 1,000 writes a
@@ -84,6 +93,16 @@ def part_of(partition: str, parts: int) -> str:
     return str(zlib.crc32(partition.encode()) % parts)
 
 
+def listed_part(partition: str) -> str | None:
+    """The part of the index ``heads`` to which a head belongs; ``None`` if it is of no kind that is listed.
+
+    >>> listed_part("wf#checkout#order-17"), listed_part("stream#clicks")
+    ('wf#15', None)
+    """
+    kind = partition.partition(SEPARATOR)[0] + SEPARATOR
+    return f"{kind}{zlib.crc32(partition.encode()) % LISTED_PARTS}" if kind in LISTED else None
+
+
 STREAMED: Final = text("1")
 """What ``w`` holds. A filter of a stream finds a string that exists."""
 
@@ -102,9 +121,17 @@ def body_attribute(body: bytes) -> tuple[str, bytes]:
     return "b", body
 
 
-def encode(item: Item, nonce: bytes, parts: int = DEFAULT_PARTS, streamed_until: int | None = None) -> Attributes:
+def encode(
+    item: Item,
+    nonce: bytes,
+    parts: int = DEFAULT_PARTS,
+    streamed_until: int | None = None,
+    *,
+    created_at: int = 0,
+) -> Attributes:
     """An item as the write with this nonce stores it, where the index has this number of parts, and the stream covers
-    what is due until then (milliseconds), if it covers anything.
+    what is due until then (milliseconds), if it covers anything. A head is listed as created at ``created_at``
+    (milliseconds).
 
     Raises ``PayloadTooLarge``, ``InvalidInput``.
     """
@@ -121,6 +148,8 @@ def encode(item: Item, nonce: bytes, parts: int = DEFAULT_PARTS, streamed_until:
             wire["w"] = STREAMED
         elif item.due_at is not None:
             wire["q"] = text(part_of(item.partition, parts))
+        if (listed := listed_part(item.partition)) is not None:
+            wire |= {"h": text(listed), "c": number(created_at)}
     if item.expires_at is not None:
         wire["x"] = number(ttl_seconds(item.expires_at, item.sort))
     if item.body:

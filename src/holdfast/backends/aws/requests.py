@@ -46,13 +46,14 @@ class Request(Struct, frozen=True):
 
 
 class Writing(Struct, frozen=True):
-    """How writes become requests: to which table, under which nonce, with how many parts of the index, and until when
-    (milliseconds) the stream covers what is due, if it covers anything.
+    """How writes become requests: to which table, under which nonce, at what time (milliseconds), with how many parts
+    of the index, and until when (milliseconds) the stream covers what is due, if it covers anything.
     """
 
     table: str
     nonce: bytes
     token: str
+    now: int = 0
     parts: int = DEFAULT_PARTS
     streamed_until: int | None = None
 
@@ -91,7 +92,7 @@ class Writing(Struct, frozen=True):
         words, write = Words(), action.write
         match write:
             case Put(item, when):
-                wire = encode(item, self.nonce, self.parts, self.streamed_until) | enclosed(action)
+                wire = encode(item, self.nonce, self.parts, self.streamed_until, created_at=self.now) | enclosed(action)
                 operation, size = "Put", size_bytes(wire)
                 parameters: dict[str, Any] = {"Item": wire}
             case Update():

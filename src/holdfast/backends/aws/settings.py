@@ -37,6 +37,8 @@ the wall clock: a process that was frozen for an hour reads them first."""
 
 Cover = Literal["index", "stream"]
 
+Listing = Literal["scan", "index"]
+
 STREAMED_MS: Final = MS_PER_MINUTE
 """What is due sooner than this is covered by the stream, if it covers anything: the index would be told in vain."""
 
@@ -48,6 +50,9 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     ``cover`` is what finds accepted work whose wake-up was lost: the index alone, or the table's stream too, which
     brings into the index what is still to be done a minute later (``laggards``).
 
+    ``listing`` is how heads are listed: by a scan of the table, or by the index ``heads``, which then has all of them
+    (``listing``).
+
     >>> Settings(parts=20, parts_before=(4,), since=1_000).at(999).parts
     4
     """
@@ -55,6 +60,7 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     parts: int = DEFAULT_PARTS
     parts_before: tuple[int, ...] = ()
     cover: Cover = "index"
+    listing: Listing = "scan"
     since: int = 0
 
     @property

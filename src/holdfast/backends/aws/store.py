@@ -4,6 +4,7 @@
 |---|---|---|
 | ``write`` of one item | 1 | 1 written, also if it is refused |
 | ``write`` of n items | 1, and 1 for each ``load`` | 2 n written, also if it is refused |
+| a head enters the index ``heads``, if there is one | 0 | 1 written |
 | a head enters or leaves the index ``due`` | 0 | 1 written, each; 2 if its due time moves |
 | ``get`` | 1 | 1 read for each 4 KB |
 | ``query`` | 1 per page of 1 MB | 1 read for each 4 KB of the page |
@@ -11,6 +12,7 @@
 | ``due``, if more than 200 heads are in the index | 1 for each part, and the same | a half read for each part … |
 | the settings, every five minutes | 1 | 1 read |
 | ``scan`` | 1 for each MB of the table | the whole table is read: 1 for each 4 KB of it |
+| ``scan``, by the index | 16, and 1 for each 100 heads | a half for each 4 KB of entries, 8 at least, and 1 per head |
 | ``partitions`` | 1 for each 1,000 items or MB | the same |
 """
 
@@ -18,9 +20,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
-from holdfast.backends.aws.due import DueIndex
+from holdfast.backends.aws.due import Choose, DueIndex
 from holdfast.backends.aws.enclosing import (
     NOT_IN_CALL,
     Action,
@@ -37,15 +39,17 @@ from holdfast.backends.aws.enclosing import (
 )
 from holdfast.backends.aws.failures import Cancelled, ConditionFailed
 from holdfast.backends.aws.gathering import Gathering
-from holdfast.backends.aws.inventory import cursor_of, list_partitions, place_after
+from holdfast.backends.aws.inventory import list_partitions, scan_heads
 from holdfast.backends.aws.lanes import Lanes
-from holdfast.backends.aws.layout import Attributes, decode, encode, text
+from holdfast.backends.aws.layout import Attributes, decode, encode
+from holdfast.backends.aws.listing import is_cursor, kind_of, list_heads
 from holdfast.backends.aws.meter import Meter
 from holdfast.backends.aws.posting import Post, Posting, post_of
 from holdfast.backends.aws.reading import Reader
 from holdfast.backends.aws.requests import Writing, enters_index
 from holdfast.backends.aws.settings import KnownSettings, Settings
 from holdfast.backends.aws.transport import RequestRefused, Transport
+from holdfast.clock import SystemClock
 from holdfast.errors import InvalidInput, Refused, StoreUnavailable, StoreUnusable
 from holdfast.ids import new_id
 from holdfast.items import HEAD, Delete, Item, Put, Update, Write, place
@@ -53,9 +57,6 @@ from holdfast.ports import SALT_PARTITION, SALT_SORT, Page, Partitions
 
 PAGE_ITEMS: Final = 1000
 """The most items one page holds, whatever limit the caller gives."""
-
-SCAN_REQUESTS: Final = 50
-"""The most megabytes of the table that one page of ``scan`` reads; the page may then be shorter than requested."""
 
 NONCE_BYTES: Final = 8
 
@@ -92,6 +93,7 @@ class DynamoStore:
     ) -> None:
         self.table = table
         self._settings = settings
+        self._clock = SystemClock() if settings is None else settings.clock
         self._on_close = on_close
         self._transport = transport
         self._lanes = Lanes()
@@ -130,7 +132,8 @@ class DynamoStore:
     def _writing(self, settings: Settings) -> Writing:
         token = new_id()
         nonce = bytes.fromhex(token)[:NONCE_BYTES]
-        return Writing(self.table, nonce, token, settings.parts, self._streamed_until(settings))
+        now_ms = self._clock.now_ms()
+        return Writing(self.table, nonce, token, now_ms, settings.parts, self._streamed_until(settings))
 
     async def _write(self, writes: Sequence[Write]) -> Sequence[Item | None]:
         if len({place(write) for write in writes}) < len(writes):
@@ -244,36 +247,35 @@ class DynamoStore:
         self._check_open()
         return await self._due.page(before, after, _page_items(limit))
 
+    async def due_among(self, before: int, after: str | None, choose: Choose) -> Page:
+        """Those of ``due`` that ``choose`` chooses by their entries in the index: no others are read."""
+        self._check_open()
+        return await self._due.page(before, after, PAGE_ITEMS, choose)
+
     async def _read_parts(self) -> Sequence[str]:
         return (await self._settings_now()).read_parts
 
     def _streamed_until(self, settings: Settings) -> int | None:
-        return None if self._settings is None else settings.streamed_until(self._settings.clock.now_ms())
+        return None if self._settings is None else settings.streamed_until(self._clock.now_ms())
 
     async def _settings_now(self) -> Settings:
         return DEFAULTS if self._settings is None else await self._settings.now()
 
     async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
-        """See ``Store.scan``; in no order. For people, not for programs: it reads the whole table, journals included,
-        at one unit for each 4 KB. An index of heads would instead cost a unit for each head, always.
+        """See ``Store.scan``. It reads the whole table, journals included, at one unit for each 4 KB, and answers in no
+        order; after ``holdfast aws settings --listing index`` it reads the index ``heads``, and what it answers.
         """
         self._check_open()
         wanted = _page_items(limit)
-        found: list[Attributes] = []
-        for _ in range(SCAN_REQUESTS):
-            parameters = self._scan_parameters(prefix, status)
-            if after is not None:
-                parameters["ExclusiveStartKey"] = place_after(after)
-            answer = await self._transport.call("Scan", parameters)
-            found += answer["Items"]
-            last = answer.get("LastEvaluatedKey")
-            after = None if last is None else cursor_of(last)
-            if (len(found) >= wanted and after is not None) or len(found) > wanted:
-                # Not where DynamoDB has stopped: that may be at an item that was not requested.
-                found, after = found[:wanted], cursor_of(found[wanted - 1])
-            if len(found) == wanted or after is None:
-                break
-        return Page(tuple(decode(wire) for wire in found), after)
+        if await self._is_indexed(prefix, after):
+            return await list_heads(self._transport, self.table, prefix, status, after, wanted)
+        return await scan_heads(self._transport, self.table, prefix, status, after, wanted)
+
+    async def _is_indexed(self, prefix: str, after: str | None) -> bool:
+        """Whether the next page comes from the index. The pages of one listing all come from one place."""
+        if after is not None:
+            return is_cursor(after)
+        return kind_of(prefix) is not None and (await self._settings_now()).listing == "index"
 
     async def adopt(self, salt: str) -> None:
         """See ``Inventory.adopt``."""
@@ -291,24 +293,6 @@ class DynamoStore:
     def strangers(self) -> Sequence[str]:
         """See ``Inventory.strangers``: the table is ours alone."""
         return ()
-
-    def _scan_parameters(self, prefix: str, status: str | None) -> dict[str, Any]:
-        filters, names, values = ["#s = :head"], {"#s": "s"}, {":head": text(HEAD)}
-        if prefix:
-            filters.append("begins_with(#p, :prefix)")
-            names["#p"], values[":prefix"] = "p", text(prefix)
-        if status is not None:
-            names["#st"] = "st"
-            filters.append("#st = :status" if status else "attribute_not_exists(#st)")
-            values |= {":status": text(status)} if status else {}
-        return {
-            "TableName": self.table,
-            "FilterExpression": " AND ".join(filters),
-            "ExpressionAttributeNames": names,
-            "ExpressionAttributeValues": values,
-            "ConsistentRead": True,
-            "ReturnConsumedCapacity": "TOTAL",
-        }
 
     async def close(self) -> None:
         """See ``Store.close``."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from holdfast.backends.aws.connection import Connection
 from holdfast.backends.aws.failures import Hopeless, explained
-from holdfast.backends.aws.layout import DUE_INDEX
+from holdfast.backends.aws.layout import DUE_INDEX, HEADS_INDEX
 from holdfast.errors import StoreUnavailable, StoreUnusable
 
 STREAM_VIEW: Final = "NEW_AND_OLD_IMAGES"
@@ -18,41 +18,52 @@ LOOKS: Final = 240
 PAUSE_SECONDS: Final = 0.5
 
 
-def table_definition(table: str) -> dict[str, Any]:
-    """The table, for CreateTable: billed per request, with one index of keys only."""
-    attributes = {"p": "S", "s": "S", "q": "S", "d": "N"}
+def table_definition(table: str, *, listing: bool = False) -> dict[str, Any]:
+    """The table, for CreateTable: billed per request, with one index of keys only, and with ``listing`` another one."""
+    attributes = {"p": "S", "s": "S", "q": "S", "d": "N"} | ({"h": "S", "c": "N"} if listing else {})
     return {
         "TableName": table,
         "BillingMode": "PAY_PER_REQUEST",
-        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": kind} for name, kind in attributes.items()],
+        "AttributeDefinitions": _attributes(attributes),
         "KeySchema": _keys("p", "s"),
-        "GlobalSecondaryIndexes": [
-            {"IndexName": DUE_INDEX, "KeySchema": _keys("q", "d"), "Projection": {"ProjectionType": "KEYS_ONLY"}},
-        ],
+        "GlobalSecondaryIndexes": [_index(DUE_INDEX, "q", "d"), *([_index(HEADS_INDEX, "h", "c")] if listing else [])],
     }
+
+
+def _attributes(kinds: dict[str, str]) -> list[dict[str, str]]:
+    return [{"AttributeName": name, "AttributeType": kind} for name, kind in kinds.items()]
+
+
+def _index(name: str, partition: str, sort: str) -> dict[str, Any]:
+    return {"IndexName": name, "KeySchema": _keys(partition, sort), "Projection": {"ProjectionType": "KEYS_ONLY"}}
 
 
 def _keys(partition: str, sort: str) -> list[dict[str, str]]:
     return [{"AttributeName": partition, "KeyType": "HASH"}, {"AttributeName": sort, "KeyType": "RANGE"}]
 
 
-async def create_table(connection: Connection, table: str) -> bool:
+async def create_table(connection: Connection, table: str, *, listing: bool = False) -> bool:
     """Create the table unless it exists, with expiry (TTL) and point-in-time recovery switched on, and wait for it.
+    With ``listing`` it has the index ``heads``, which an existing table gets.
 
-    Returns whether it was created.
+    Returns whether the table was created.
 
     Needs more rights than a worker has: dynamodb:CreateTable, DescribeTable, UpdateTimeToLive,
-    UpdateContinuousBackups. Raises ``StoreUnusable`` with the reason, also if another kind of table has this name.
+    UpdateContinuousBackups, and UpdateTable to add an index. Raises ``StoreUnusable`` with the reason, also if another
+    kind of table has this name.
     """
-    made = await _ask(connection, table, "CreateTable", table_definition(table), but=("ResourceInUseException",))
-    for _ in range(LOOKS):
-        described = await _ask(connection, table, "DescribeTable", {"TableName": table})
-        _check_is_ours(described["Table"], table)
-        if described["Table"]["TableStatus"] == "ACTIVE":
-            break
-        await asyncio.sleep(PAUSE_SECONDS)
-    else:
-        raise StoreUnavailable(f"the table {table} is still being created; check again later")
+    definition = table_definition(table, listing=listing)
+    made = await _ask(connection, table, "CreateTable", definition, but=("ResourceInUseException",))
+    described = await _ready(connection, table)
+    _check_is_ours(described, table)
+    if listing and not any(each["IndexName"] == HEADS_INDEX for each in described["GlobalSecondaryIndexes"]):
+        change = {
+            "TableName": table,
+            "AttributeDefinitions": definition["AttributeDefinitions"],
+            "GlobalSecondaryIndexUpdates": [{"Create": definition["GlobalSecondaryIndexes"][-1]}],
+        }
+        await _ask(connection, table, "UpdateTable", change)
+        await _ready(connection, table)
     expiry = {"TimeToLiveSpecification": {"Enabled": True, "AttributeName": TTL_ATTRIBUTE}, "TableName": table}
     # Refused if it is switched on already.
     await _ask(connection, table, "UpdateTimeToLive", expiry, but=("ValidationException",))
@@ -62,18 +73,25 @@ async def create_table(connection: Connection, table: str) -> bool:
     return bool(made)
 
 
+async def _ready(connection: Connection, table: str) -> dict[str, Any]:
+    """The description of a table, once it and its indexes can be used."""
+    for _ in range(LOOKS):
+        described: dict[str, Any] = (await _ask(connection, table, "DescribeTable", {"TableName": table}))["Table"]
+        indexes = described.get("GlobalSecondaryIndexes", ())
+        if all(each == "ACTIVE" for each in (described["TableStatus"], *(index["IndexStatus"] for index in indexes))):
+            return described
+        await asyncio.sleep(PAUSE_SECONDS)
+    raise StoreUnavailable(f"the table {table} is still being created, or an index of it; check again later")
+
+
 def _check_is_ours(described: dict[str, Any], table: str) -> None:
     wanted = table_definition(table)
     keys = {each["IndexName"]: each["KeySchema"] for each in described.get("GlobalSecondaryIndexes", ())}
-    missing = [each["IndexName"] for each in wanted["GlobalSecondaryIndexes"] if each != _index(each, keys)]
+    indexes = wanted["GlobalSecondaryIndexes"]
+    missing = [each["IndexName"] for each in indexes if each["KeySchema"] != keys.get(each["IndexName"])]
     if described["KeySchema"] != wanted["KeySchema"] or missing:
         lacks = f"it lacks {', '.join(missing)}" if missing else "its key is different"
         raise StoreUnusable(f"the table {table} exists but is not Holdfast's: {lacks}. Use another prefix")
-
-
-def _index(wanted: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
-    """The existing index of that name."""
-    return wanted | {"KeySchema": keys.get(wanted["IndexName"])}
 
 
 async def _ask(

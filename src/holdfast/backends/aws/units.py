@@ -17,10 +17,13 @@ READ_UNIT_BYTES: Final = 4096
 NONCE: Final = bytes(8)
 """Of the length that every nonce has."""
 
+CREATED_AT: Final = 10**12
+"""Of the length that every time of creation has."""
+
 
 def stored_bytes(item: Item | None) -> int:
     """The size that DynamoDB counts, compression included. Raises ``PayloadTooLarge`` if it does not fit."""
-    return 0 if item is None else size_bytes(encode(item, NONCE))
+    return 0 if item is None else size_bytes(encode(item, NONCE, created_at=CREATED_AT))
 
 
 def item_units(before: Item | None, after: Item | None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.ports import BusEvent, NotTaken, Unfit
+from holdfast.bus import BusEvent, NotTaken, Unfit
 
 
 class MemoryBus:

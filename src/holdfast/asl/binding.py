@@ -1,0 +1,160 @@
+"""Which code does a task: resources and states, mapped to steps and functions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.asl.definition import Machine, Map, Parallel, Processor, Task
+from holdfast.asl.errors import RUNTIME, TIMEOUT, Error, EvaluationError, HeartbeatMissed, StatesError
+from holdfast.asl.jsontext import compact
+from holdfast.asl.resources import Limits, Resource, is_activity, is_lambda, resource_of
+from holdfast.errors import ConfigurationError, InvalidInput, StepFailed, StepTimeout
+from holdfast.keys import LONGEST_NAME_CHARACTERS
+from holdfast.replay.naming import escaped
+from holdfast.retry import Retry
+from holdfast.workflows.declared import StepPolicy
+from holdfast.workflows.definition import Step
+from holdfast.workflows.operations.step import call_step
+
+if TYPE_CHECKING:
+    from holdfast.asl.frames import Frame, Run
+    from holdfast.asl.visit import Visit
+
+Target = Callable[..., Any]
+NO_HEARTBEAT = "gave no heartbeat"
+
+
+class Mock(Struct, frozen=True):
+    """Stands for a task as a whole, whatever its resource and pattern: what ``function`` answers is the result."""
+
+    function: Target
+
+
+class Tasks:
+    """The tasks of a machine: what does the work of each Task state."""
+
+    def __init__(self, targets: Mapping[str, Any]) -> None:
+        self._targets = dict(targets)
+
+    def check(self, machine: Machine, name: str) -> None:
+        """Raise ``ConfigurationError`` if nothing is mapped for a Task of the machine."""
+        for state in tasks_in(machine.processor):
+            if self._target(state) is None and not is_activity(state.resource):
+                resource = resource_of(state.resource)
+                raise ConfigurationError(
+                    f"state machine {name!r}: nothing is mapped for {state.resource!r}, the resource of state "
+                    f"{state.name!r}. Give it a function: tasks={{{resource.name!r}: function}}; the key is the "
+                    "resource, its last part, the state's name, or a pattern such as 'arn:aws:states:::sqs:*'"
+                )
+
+    def _target(self, state: Task) -> Any:
+        resource = resource_of(state.resource)
+        for key in (state.name, resource.text, resource.call, resource.name):
+            if key and key in self._targets:
+                return self._targets[key]
+        patterns = (target for key, target in self._targets.items() if fnmatchcase(resource.text, key))
+        return next(patterns, None)
+
+    def token(self, _run: Run, _frame: Frame, visit: Visit, /) -> str:
+        """See ``Work``."""
+        return visit.randomness.uuid()
+
+    async def perform(self, run: Run, frame: Frame, visit: Visit, given: Any, limits: Limits, /) -> Any:
+        """See ``Work``."""
+        state = cast("Task", visit.state)
+        resource = resource_of(state.resource)
+        target = self._target(state)
+        if target is None:
+            raise EvaluationError(RUNTIME, _nothing_for(resource))
+        step = _step_for(target, state, limits)
+        begin, end = _event_names(state.resource)
+        frame.trail.note(f"{begin}Scheduled", resource=resource.text, parameters=given)
+        frame.trail.note(f"{begin}Started")
+        run.pace.operations += 1
+        try:
+            result = await call_step(run.activation, step, (compact(given),), {})
+        except Exception as error:
+            failed = failure_of(error)
+            frame.trail.note(
+                f"{end}{'TimedOut' if failed.error == TIMEOUT else 'Failed'}", error=failed.error, cause=failed.cause
+            )
+            raise failed from error
+        frame.trail.note(f"{end}Succeeded", output=result)
+        return result
+
+
+def tasks_in(processor: Processor) -> Iterator[Task]:
+    """All Task states, those of branches and iterations too."""
+    for state in processor.states.values():
+        match state:
+            case Task():
+                yield state
+            case Parallel(branches=branches):
+                for branch in branches:
+                    yield from tasks_in(branch)
+            case Map(processor=Processor() as inner):
+                yield from tasks_in(inner)
+            case _:
+                pass
+
+
+def failure_of(error: Exception) -> StatesError:
+    """How the error of a task looks to the machine: the name of its class, and its message."""
+    match error:
+        case StatesError():
+            return error
+        case Error(error=name, cause=cause):
+            return StatesError(name, cause)
+        case StepTimeout():
+            return HeartbeatMissed() if NO_HEARTBEAT in str(error) else StatesError(TIMEOUT)
+        case StepFailed(error_type=name, error_message=message):
+            return StatesError(name.rpartition(".")[2], message)
+        case _:
+            return StatesError(type(error).__name__, str(error))
+
+
+def _nothing_for(resource: Resource) -> str:
+    if is_activity(resource.text):
+        return f"The activity {resource.text} does not exist."
+    return f"Nothing is mapped for the resource {resource.text}."
+
+
+def _event_names(resource: str) -> tuple[str, str]:
+    if is_lambda(resource):
+        return "LambdaFunction", "LambdaFunction"
+    return ("Activity", "Activity") if is_activity(resource) else ("Task", "Task")
+
+
+def _step_for(target: Any, state: Task, limits: Limits) -> Step[..., Any]:
+    function = target.function if isinstance(target, Mock | Step) else target
+    if not callable(function):
+        raise InvalidInput(f"the task of state {state.name!r} is a function or a step, not {target!r}")
+    policy = StepPolicy(
+        retry=Retry(max_attempts=1),
+        timeout_seconds=limits.timeout_seconds,
+        heartbeat_seconds=limits.heartbeat_seconds,
+    )
+    return Step(
+        _taking_json(function), name=escaped(resource_of(state.resource).name)[:LONGEST_NAME_CHARACTERS], policy=policy
+    )
+
+
+def _taking_json(function: Target) -> Target:
+    """The function with its one argument as JSON text, which keeps the order of fields."""
+    if inspect.iscoroutinefunction(function):
+
+        async def perform(given: str) -> Any:
+            return await function(msgspec.json.decode(given))
+
+        return perform
+
+    def perform_blocking(given: str) -> Any:
+        return function(msgspec.json.decode(given))
+
+    return perform_blocking

@@ -1,0 +1,138 @@
+"""Declaring state machines on an app: ``app.state_machine(...)``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from holdfast.asl.binding import Tasks
+from holdfast.asl.definition import Machine, definition_json, parse
+from holdfast.asl.errors import Error
+from holdfast.asl.frames import Bounds, Cursor
+from holdfast.asl.jsontext import compact
+from holdfast.asl.machine import Continue, Program, first_cursor, run_machine
+from holdfast.asl.quotas import Compat
+from holdfast.asl.timestamps import iso_milliseconds
+from holdfast.errors import ConfigurationError
+from holdfast.kernel.runtime import Declares
+from holdfast.workflows.declared import WorkflowPolicy
+from holdfast.workflows.definition import Workflow
+from holdfast.workflows.operations.new_run import continue_as_new
+from holdfast.workflows.scope import activation_for, current
+
+if TYPE_CHECKING:
+    from holdfast.workflows.handle import Handle
+
+INTERPRETER: Final = "asl-1"
+"""The version of the interpreter. Another one replays by the rules for changed code."""
+
+MachineType = Literal["STANDARD", "EXPRESS"]
+
+ACCOUNT: Final = "000000000000"
+REGION: Final = "us-east-1"
+
+
+class StateMachine:
+    """A state machine of an app. Start it for a handle, as a workflow; or await a call of it."""
+
+    def __init__(
+        self, app: Declares, name: str, machine: Machine, tasks: Tasks, *, compat: Compat, type: MachineType
+    ) -> None:
+        self.name = name
+        self.machine = machine
+        self.tasks = tasks
+        self.compat: Compat = compat
+        self.type: MachineType = type
+        self.bounds = Bounds()
+        self.definitions: dict[str, Machine] = {machine.digest: machine}
+        """Those that executions of this process run, by digest."""
+        timeout = machine.timeout_seconds
+        self.workflow: Workflow[..., Any] = Workflow(
+            self._body(),
+            app.runtime,
+            name=name,
+            version=INTERPRETER,
+            policy=WorkflowPolicy(timeout_ms=None if timeout is None else timeout * 1000),
+        )
+
+    def _body(self) -> Any:
+        async def state_machine(input: str, definition: str, cursor: Cursor | None = None) -> Any:
+            return await self._run(input, definition, cursor)
+
+        return state_machine
+
+    async def _run(self, input: str, definition: str, cursor: Cursor | None) -> Any:
+        activation = activation_for(f"state machine {self.name!r}")
+        machine = self.definitions.get(definition)
+        if machine is None:
+            raise activation.break_off(f"the definition {definition} that it began with is not here")
+        program = Program(machine, self.tasks, self.compat, self.bounds)
+        cursor = cursor or first_cursor(machine, input, activation.now_ms)
+        identity = identity_of(self, current().id, msgspec.json.decode(input), cursor.started_ms)
+        try:
+            return await run_machine(program, activation, identity, cursor)
+        except Continue as going_on:
+            continue_as_new(input, definition, going_on.cursor)
+
+    async def start(self, input: Any = None, **options: Any) -> Handle[Any]:
+        """Start an execution. ``input`` is its JSON; ``options`` are those of the start of any workflow.
+
+        Raises as the ``start`` of a workflow.
+        """
+        return await self.workflow.start(compact(_or_empty(input)), self.machine.digest, **options)
+
+    async def __call__(self, input: Any = None) -> Any:
+        return await self.workflow(compact(_or_empty(input)), self.machine.digest)
+
+    def handle(self, id: str) -> Handle[Any]:
+        """A handle on an execution that was started earlier, here or elsewhere. Looks nothing up."""
+        return self.workflow.handle(id)
+
+
+def _or_empty(input: Any) -> Any:
+    return {} if input is None else input
+
+
+def identity_of(machine: StateMachine, id: str, input: Any, started_ms: int) -> dict[str, Any]:
+    """The part of the context object that is the same in every state."""
+    arn = f"arn:aws:states:{REGION}:{ACCOUNT}"
+    execution: dict[str, Any] = {
+        "Id": f"{arn}:execution:{machine.name}:{id}",
+        "Input": input,
+        "Name": id,
+        "RoleArn": f"arn:aws:iam::{ACCOUNT}:role/{machine.name}",
+        "StartTime": iso_milliseconds(datetime.fromtimestamp(started_ms / 1000, UTC)),
+    }
+    if machine.type == "EXPRESS":
+        execution["Id"] = f"{arn}:express:{machine.name}:{id}:{started_ms}"
+    else:
+        execution["RedriveCount"] = 0
+    return {
+        "Execution": execution,
+        "StateMachine": {"Id": f"{arn}:stateMachine:{machine.name}", "Name": machine.name},
+    }
+
+
+def declare(
+    app: Declares,
+    name: str,
+    definition: str | Path | Mapping[str, Any],
+    *,
+    tasks: Mapping[str, Any] | None = None,
+    compat: Compat = None,
+    type: MachineType = "STANDARD",
+) -> StateMachine:
+    """See ``App.state_machine``."""
+    if compat not in (None, "aws"):
+        raise ConfigurationError(f"compat is 'aws' or nothing, not {compat!r}")
+    machine = parse(definition_json(definition))
+    bound = Tasks(tasks or {})
+    bound.check(machine, name)
+    app.registry.add_errors((Error,))
+    declared = StateMachine(app, name, machine, bound, compat=compat, type=type)
+    app.registry.add_workflow(declared.workflow)
+    return declared

@@ -1,0 +1,38 @@
+"""Parallel: branches side by side."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from holdfast.asl import processing
+from holdfast.asl.definition import Parallel
+from holdfast.asl.errors import StatesError
+from holdfast.asl.frames import inner
+from holdfast.asl.processing import Left
+from holdfast.asl.states.together import together
+from holdfast.asl.visit import Visit
+
+if TYPE_CHECKING:
+    from holdfast.asl.frames import Frame, Run
+
+
+async def branched(run: Run, frame: Frame, visit: Visit, place: str) -> Left:
+    """How a Parallel is left, once all its branches are. Raises ``StatesError``: the first of a branch."""
+    state = cast("Parallel", visit.state)
+    effective = processing.effective_input(visit)
+    given = processing.arguments(visit, effective)
+    frame.trail.note("ParallelStateStarted", name=state.name)
+    starts = [
+        partial(run.branch, run, inner(frame, branch, f"{place}[{number}]/", variables=visit.variables), given)
+        for number, branch in enumerate(state.branches)
+    ]
+    try:
+        ended = await together(starts, max(1, len(starts)))
+    except StatesError as error:
+        frame.trail.note("ParallelStateFailed", error=error.error, cause=error.cause)
+        raise
+    frame.trail.note("ParallelStateSucceeded", name=state.name)
+    result: list[Any] = [each.output for each in ended]
+    visit.note("result", result)
+    return processing.left(visit, effective, result)

@@ -1,0 +1,96 @@
+"""The route of the protocol: one path, and the action in a header."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.asl.arns import Account
+from holdfast.asl.stored.shelf import Shelf
+from holdfast.codec import faults as complaints
+from holdfast.codec import jsontext
+from holdfast.coordination.audit import audited
+from holdfast.http.messages import Response, json_response
+from holdfast.http.pages import cursors_of
+from holdfast.http.problems import Problem
+from holdfast.http.states.actions import ACTIONS, Action
+from holdfast.http.states.faults import AMZ_JSON, Fault, invalid_request
+from holdfast.http.states.service import Service
+
+if TYPE_CHECKING:
+    from holdfast.commands.right import Right
+    from holdfast.http.api import Call, Served
+    from holdfast.http.messages import Request
+
+TARGET_PREFIX: Final = "AWSStepFunctions."
+REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
+
+CODES: Final[Mapping[int, str]] = {
+    401: "UnrecognizedClientException",
+    403: "AccessDeniedException",
+    413: "ValidationException",
+    429: "ThrottlingException",
+    503: "ServiceUnavailable",
+}
+"""What SDKs know problems of the server as. Those that they repeat by themselves have the names that they repeat."""
+
+
+def right_of(_app: Served, _names: Mapping[str, str], request: Request) -> Right:
+    """The right that an action needs. Raises ``Fault`` for one that is not known."""
+    return _action(request)[1].right
+
+
+async def answer(call: Call) -> Response:
+    """Perform the action that a request names."""
+    name, action = _action(call.request)
+    service = Service(call, account(), Shelf(call.app.runtime), await cursors_of(call))
+    request = _read(call.request.body, action)
+    if not action.audited:
+        return json_response(200, await action.perform(service, request), kind=AMZ_JSON)
+    runtime = call.app.runtime()
+    async with audited(runtime.home.store, runtime.clock, call.caller_name, name, _subject(request)):
+        return json_response(200, await action.perform(service, request), kind=AMZ_JSON)
+
+
+def refused(problem: Problem) -> Response:
+    """A problem in the words of the protocol."""
+    if isinstance(problem, Fault):
+        return problem.told()
+    code = CODES.get(problem.status, "ValidationException" if problem.status < 500 else "InternalFailure")
+    fault = Fault(code, problem.detail, problem.status)
+    return fault.told(*problem.headers)
+
+
+def account() -> Account:
+    """What ARNs begin with here: the region is that of the environment, the account none of AWS's."""
+    region = next((os.environ[name] for name in REGION_VARIABLES if os.environ.get(name)), None)
+    return Account() if region is None else Account(region=region)
+
+
+def _action(request: Request) -> tuple[str, Action]:
+    target = "".join(request.header_values("x-amz-target"))
+    name = target.removeprefix(TARGET_PREFIX)
+    action = ACTIONS.get(name)
+    if action is None or not target.startswith(TARGET_PREFIX):
+        raise Fault("UnknownOperationException", f"there is no action {target[:100]!r} here")
+    return name, action
+
+
+def _read(body: bytes, action: Action) -> Any:
+    if jsontext.nests_too_deep(body):
+        raise Fault("SerializationException", "the request nests too deep")
+    try:
+        return msgspec.json.decode(body.strip() or b"{}", type=action.asked)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        complaint = complaints.complaint_of(error)
+        raise invalid_request(
+            f"1 validation error detected: {complaint.path or 'the request'}: {complaint.text}"
+        ) from None
+
+
+def _subject(request: Any) -> str:
+    """What a request is about, for the audit: the ARN or the name in its first field."""
+    return str(next(iter(msgspec.structs.asdict(request).values())))[:200]

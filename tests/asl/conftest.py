@@ -1,0 +1,5 @@
+"""The worlds that tests of state machines run in."""
+
+from __future__ import annotations
+
+from tests.worlds import *

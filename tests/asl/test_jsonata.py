@@ -1,0 +1,223 @@
+"""JSONata as Step Functions has it: what an expression gives, how it fails, and what it may not say."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.asl.errors import EvaluationError
+from holdfast.asl.jsonata import INVALID, UNSUPPORTED, InvalidExpression, compile_expression
+from holdfast.asl.jsonata_reading import expression_in, tokens
+
+NOON_MS = 1_700_000_000_000
+INPUT = {
+    "order": {"id": 9007199254740993, "lines": [{"price": 2.5, "count": 4}, {"price": 1, "count": 1}]},
+    "none": None,
+}
+
+
+def value_of(
+    source: str, *, seed: int = 7, now_ms: int = NOON_MS, field: str = "Output", **variables: object
+) -> object:
+    states = {"input": INPUT, "context": {"Execution": {"Name": "e-1"}}}
+    return compile_expression(source).evaluate(states, variables, field=field, now_ms=now_ms, seed=seed)
+
+
+def cause_of(source: str, **options: object) -> str:
+    with pytest.raises(EvaluationError) as caught:
+        value_of(source, **options)
+    assert caught.value.error == "States.QueryEvaluationError"
+    assert caught.value.cause is not None
+    return caught.value.cause
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("$states.input.order.lines[0].price", 2.5),
+        ("$sum($states.input.order.lines.(price * count))", 11),
+        ("$states.input.order.lines[price > 2].count", 4),
+        ("$states.input.none", None),
+        ("$states.context.Execution.Name & '!'", "e-1!"),
+        ("$limit + 1", 3),
+        ("$x := 1", 1),
+        ("$map([1, 2], function($v) { $v * 2 })", [2, 4]),
+        ("$states.input.order.lines.(price)", [2.5, 1]),
+        ("[1..3][$ > 1]", [2, 3]),
+        ("$contains('a$b', /^a\\$/)", True),
+    ],
+)
+def test_an_expression_reads_states_and_variables(source: str, value: object) -> None:
+    assert value_of(source, limit=2) == value
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("$partition([1, 2, 3], 2)", [[1, 2], [3]]),
+        ("$partition([1, 2, 3], 2.9)", [[1, 2], [3]]),
+        ("$partition([1], 5)", [[1]]),
+        ("$range(0, 10, 3)", [0, 3, 6, 9]),
+        ("$range(3, 1, -1)", [3, 2, 1]),
+        ("$range(-1.7, 1, 1)", [-1, 0, 1]),
+        ("$range(1, 9, 9)", 1),
+        ("$hash('a', 'MD5')", "0cc175b9c0f1b6a831c399e269772661"),
+        ("$hash('a', 'SHA-1')", "86f7e437faa5a7fce15d1ddcb9eaeaea377667b8"),
+        ("$hash('a', 'SHA-256')", "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"),
+        ("""$parse('{"a": [1, null]}')""", {"a": [1, None]}),
+        ("$parse('{\"a\": 1}').a", 1),
+    ],
+)
+def test_the_functions_of_aws(source: str, value: object) -> None:
+    assert value_of(source) == value
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "$states.input.absent",
+        "$states.input.order.absent.deeper",
+        "$absent",
+        "$partition([], 2)",
+        "$partition([1], 0)",
+        "$range(1, 3)",
+        "$range(1, 3, 0)",
+        "$range(1, 3, -1)",
+        "$hash('a')",
+    ],
+)
+def test_nothing_is_an_error(source: str) -> None:
+    assert cause_of(source, field="Output/v") == (
+        f"The JSONata expression '{source}' specified for the field 'Output/v' returned nothing (undefined)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("'a' + 1", 'T2001: The left side of the "+" operator must evaluate to a number'),
+        ("$range('0', 4, 1)", 'T0410: Argument 1 of function "range" does not match function signature'),
+        ("$range(0, 4, 1, 2)", 'T0410: Argument 4 of function "range" does not match function signature'),
+        ("$random('a')", 'T0410: Argument 1 of function "random" does not match function signature'),
+        ("$eval('1 + 1')", "T1006: Attempted to invoke a non-function"),
+        ("$hash('a', 'md5')", "$hash knows no algorithm 'md5'; it knows MD5, SHA-1, SHA-256, SHA-384, SHA-512"),
+        ("$parse('{')", "$parse was given what is not JSON: "),
+        ("$range(0, 9000000, 1)", "$range would make 9000001 numbers; the most are 1000000"),
+    ],
+)
+def test_a_failing_expression_says_why_as_aws_does(source: str, why: str) -> None:
+    cause = (
+        f"The JSONata expression '{source}' specified for the field 'Output' threw an error during evaluation. {why}"
+    )
+    assert cause_of(source).startswith(cause)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "($f := function($n) { $f($n + 1) }; $f(1))",
+        "($f := function($n) { 1 + $f($n + 1) }; $f(1))",
+        "[1..1000001]",
+        "($f := function($s, $n) { $n = 0 ? $s : $f($s & $s, $n - 1) }; $f('ab', 40))",
+    ],
+    ids=["steps", "depth", "items", "bytes"],
+)
+def test_an_expression_has_limits(source: str) -> None:
+    assert "threw an error during evaluation. " in cause_of(source)
+
+
+def test_a_result_of_another_type_is_told() -> None:
+    error = compile_expression("$count([1, 2])").unexpected_type("Items", "array", 2)
+    assert error.error == "States.QueryEvaluationError"
+    assert error.cause == (
+        "The JSONata expression '$count([1, 2])' specified for the field 'Items' returned an unexpected result type. "
+        "Expected 'array', but was 'number' for value: 2"
+    )
+
+
+def test_a_number_with_many_digits_keeps_them_on_a_plain_path() -> None:
+    assert value_of("$states.input.order.id") == 9007199254740993
+
+
+def test_a_replay_draws_the_same_values_at_the_same_time() -> None:
+    source = "[$random(), $random(), $uuid(), $now(), $millis(), $shuffle([1..9])]"
+    drawn = value_of(source)
+    assert value_of(source) == drawn
+    assert value_of(source, seed=8) != drawn
+    assert drawn[0] != drawn[1]
+    assert drawn[3:5] == ["2023-11-14T22:13:20.000Z", NOON_MS]
+    assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", drawn[2])
+
+
+def test_a_seeded_random_number_depends_on_its_seed_alone() -> None:
+    assert value_of("$random(3)", seed=1) == value_of("$random(3)", seed=2) != value_of("$random(4)", seed=1)
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "message"),
+    [
+        ("1 +", INVALID, "S0207: Unexpected end of expression"),
+        ("$a ?: 1", INVALID, 'S0211: The symbol ":" cannot be used as a unary operator'),
+        ("$a ?? 1", INVALID, 'S0211: The symbol "?" cannot be used as a unary operator'),
+        ("phone", UNSUPPORTED, "Reference to 'phone' at the top level is not supported."),
+        (
+            "$map($states.input.a, function($v) { b })",
+            UNSUPPORTED,
+            "Reference to 'b' at the top level is not supported.",
+        ),
+        ("$", UNSUPPORTED, "Reference to '$' at the top level is not supported."),
+        ("$$.a", UNSUPPORTED, "Reference to '$$' is not supported."),
+        ("$states.input.a[b = $$.c]", UNSUPPORTED, "Reference to '$$' is not supported."),
+    ],
+)
+def test_what_step_functions_refuses_when_a_machine_is_created(source: str, code: str, message: str) -> None:
+    with pytest.raises(InvalidExpression) as refused:
+        compile_expression(source)
+    assert (refused.value.code, str(refused.value)) == (code, message)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "$states.input.items[value > 3]",
+        "$states.input.items.($.a & b)",
+        "$match('a', /(?:a)/)",
+        "'?: ??'",
+        "$x /* ?? */ ? 1 : 2",
+        "(function($n)<n?:n>{ $n })(1)",
+        "$a / 2 ? '/' : 3",
+        "$f(?, 1)",
+    ],
+)
+def test_what_looks_like_it_is_let_through(source: str) -> None:
+    compile_expression(source)
+
+
+def test_what_an_expression_reads() -> None:
+    expression = compile_expression("$states.errorOutput.Error & $states.input & $f($limit)")
+    assert expression.names == {"states", "limit", "f"}
+    assert expression.reads_of_states() == {"errorOutput", "input"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expression"),
+    [("{% $a %}", "$a"), ("{%%}", ""), ("{%}", None), (" {% $a %}", None), ("{% $a %} ", None), ("a", None)],
+)
+def test_an_expression_has_the_whole_string(text: str, expression: str | None) -> None:
+    assert expression_in(text) == expression
+
+
+@given(st.text("$ab.?:/'\"`{}()[]<>*\\ \n1λ", max_size=30))
+def test_any_text_is_compiled_or_refused(source: str) -> None:
+    with suppress(InvalidExpression):
+        assert compile_expression(source).source == source
+
+
+@given(st.text("$ab.?:/'\"`{}()<>\\ λ", max_size=30))
+def test_tokens_leave_out_blanks_alone(source: str) -> None:
+    read = list(tokens(source))
+    assert "".join(token.text for token in read).replace(" ", "") == source.replace(" ", "")
