@@ -130,13 +130,88 @@ def test_one_that_fails_is_priced_too(shop):
 
 def test_an_actors_call_is_priced(shop):
     answer = shop.json("cost", "actor", "Cart", "u1", "add", '["lamp"]', "--yes", "--runs", "4")
-    assert lines(answer["bill"]) == {"DynamoDB: written": 5, "DynamoDB: read": 1}
+    assert lines(answer["bill"]) == {"DynamoDB: written": 2.75, "DynamoDB: read": 1}, "three replies have moved"
     assert answer["elsewhere"] == []
+
+
+@pytest.mark.parametrize("place", ["aws", "aws-workers"])
+def test_an_actors_call_that_fails_is_priced_too(shop, place):
+    result = shop.invoke(
+        "cost", "actor", "Cart", "u1", "add", '["bad"]', "--yes", "--runs", "2", "--what-if", place, "--json"
+    )
+    assert json.loads(result.stdout)["outcomes"] == "2 FAILED"
+    assert "Cart.add failed: ValueError: bad is broken" in result.stderr
+
+
+FAMILY = """
+import holdfast as hf
+
+app = hf.App("family", home="sqlite:///family.db")
+
+
+@app.workflow
+async def child() -> None:
+    await hf.sleep("10m")
+
+
+@app.workflow
+async def parent() -> None:
+    await child()
+
+
+@app.workflow
+async def awaiting() -> None:
+    await (await child.start())
+"""
+
+
+@pytest.mark.parametrize(("name", "units_without_looks", "units_of_a_look"), [("parent", 20, 5), ("awaiting", 37, 8)])
+def test_looks_at_what_is_awaited_for_ten_minutes_are_eight(shop, name, units_without_looks, units_of_a_look):
+    shop.path("family.py").write_text(FAMILY)
+    result = shop.invoke("cost", "workflow", name, "--yes", "--json", app="family:app")
+    bill = {each["what"]: each["count"] for each in json.loads(result.stdout)["bill"]["lines"]}
+    assert (bill["DynamoDB: written"], bill["Lambda: invocations"]) == (
+        units_without_looks + 8 * units_of_a_look,
+        2 + 8,
+    )
+
+
+GROWING = """
+import holdfast as hf
+
+app = hf.App("growing", home="sqlite:///growing.db")
+
+
+class Film(hf.Actor, app=app):
+    frames: list[str] = hf.field(default_factory=list)
+
+    async def shoot(self) -> int:
+        self.frames += ["x" * 3_000_000]
+        return len(self.frames)
+"""
+
+
+def test_an_actors_state_that_grows_too_large_is_refused_without_a_traceback(shop):
+    shop.path("growing.py").write_text(GROWING)
+    result = shop.invoke("cost", "actor", "Film", "f1", "shoot", "--yes", "--json", app="growing:app")
+    assert (result.exit_code, json.loads(result.stderr)["code"]) == (1, "payload_too_large")
 
 
 def test_an_actors_call_in_a_worker_is_two_writes(shop):
     answer = shop.json("cost", "actor", "Cart", "u1", "add", '["lamp"]', "--yes", "--what-if", "aws-workers")
     assert lines(answer["bill"]) == {"DynamoDB: written": 2}
+
+
+def test_the_settings_of_the_home_are_priced(shop):
+    """The stream covers a start without an entry of the index; the index of listings has an entry for it."""
+    asked = ("cost", "workflow", "checkout", '["visa"]', "--yes")
+    units = [
+        lines(shop.json(*asked, *settings)["bill"])["DynamoDB: written"]
+        for settings in ((), ("--cover", "stream"), ("--listing",), ("--cover", "stream", "--listing"))
+    ]
+    assert units == [5, 3, 6, 4]
+    call = ("cost", "actor", "Cart", "u1", "add", '["lamp"]', "--yes", "--what-if", "aws-workers", "--cover", "stream")
+    assert lines(shop.json(*call)["bill"]) == {"DynamoDB: written": 2}
 
 
 def test_in_real_time_the_loop_is_a_real_one(shop):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec import Raw
@@ -11,7 +13,7 @@ from msgspec.structs import replace
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.backends.sqlite.checkup import Checkup
-from holdfast.cli.checks import check_file, check_work
+from holdfast.cli.checks import check_file, check_work, processes
 from holdfast.cli.checks.file import _check_permissions, _check_space
 from holdfast.cli.checks.finding import Group
 from holdfast.cli.checks.waiting import STORM, Waiting
@@ -19,6 +21,7 @@ from holdfast.clock import SystemClock
 from holdfast.commands.overview import OVERDUE_MS
 from holdfast.items import Item, Put, Update
 from holdfast.kernel.backlog_count import PARKED_DUE_AT
+from holdfast.patterns.workers import WorkerPage, WorkerStatus
 from holdfast.workflows.record import ExecutionRecord, decode_record, encode_record, partition_of
 from holdfast.workflows.waits import SIGNAL, STEP, Wait, Waits
 
@@ -293,6 +296,25 @@ def test_a_full_disk_and_an_endless_log_are_warnings(free_bytes, log_bytes, leve
         free_bytes=free_bytes,
     )
     assert _check_space(facts).level == level
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "why"),
+    [(2**40, "its event loop hangs"), (0, "the disk is full, and it keeps what it has done until there is room")],
+)
+def test_a_process_is_not_said_to_hang_if_a_full_disk_keeps_its_leases_from_renewal(
+    started, monkeypatch, free_bytes, why
+):
+    late = WorkerStatus(owner="4711-1", here=False, alive=True, until=datetime.now(UTC) - timedelta(minutes=1))
+
+    async def workers(*_, **__):
+        return WorkerPage((late,), None)
+
+    monkeypatch.setattr(processes, "list_workers", workers)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(2**40, 2**40 - free_bytes, free_bytes))
+    (told,) = findings(started, exit_code=0 if free_bytes else 1)["stopped"]["examples"]
+    assert told.startswith("process 4711 has not renewed its leases for 1 m 0")
+    assert told.endswith(f": {why}: it has nothing")
 
 
 def test_a_file_of_another_user_is_a_warning():

@@ -278,6 +278,31 @@ def test_after_an_invalidation_nobody_gets_the_old_value(tiers):
 
 
 @BOTH
+def test_a_whole_number_that_is_passed_for_a_float_is_the_same_key(tiers):
+    async def main():
+        shared = shared_or_not(tiers)
+        app = hf.App("shop", home=_home, cache=None if shared is None else shared.open)
+        rates = {1.0: 100, 2.5: 7}
+
+        @app.cache(ttl="10s")
+        async def rate(of: float, *, by: float = 1.0, among: list[float] = []) -> int:  # noqa: B006 - never changed
+            return rates[of]
+
+        async with app:
+            assert await rate(1.0) == await rate(1) == await rate(1, by=1) == 100
+            rates[1.0] = 200
+            await rate.invalidate(1)
+            assert await rate(1.0) == 200, "it was loaded after the invalidation"
+            assert await rate(1.0, among=[1, 2.5]) == 200
+            rates[1.0] = 300
+            await rate.invalidate(1, among=[1.0, 2.5])
+            assert await rate(1.0, among=[1, 2.5]) == 300
+            assert await rate(2.5) == 7
+
+    run_virtual(main)
+
+
+@BOTH
 def test_a_slow_reader_does_not_bring_the_old_value_back(tiers):
     async def main():
         shop = Shop()

@@ -136,8 +136,11 @@ def test_an_attempt_counts_deaths_and_the_retries_do_not(new_database):
         await shop.world.boot()
         assert await client.call(lambda: job.result("1h")) == "done"
         assert shop.attempts == [1, 2, 3, 4]  # two deaths, a failure, and then it is done: max_attempts is 2
-        (step,) = [each for each in await client.call(job.history) if each.outcome == "done"]
-        assert step.attempts == 4
+        history = await client.call(job.history)
+        assert [(each.outcome, each.attempts) for each in history if each.kind == "step"] == [
+            ("retrying", 3),
+            ("done", 4),
+        ]
 
     run_virtual(lambda: in_shop(new_database, LIMITS, main))
 

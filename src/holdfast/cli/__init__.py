@@ -10,9 +10,10 @@ from importlib import import_module
 
 import click
 
-from holdfast.cli import control, system
+from holdfast.cli import asl_run, control, system
 from holdfast.cli.actor import actor
 from holdfast.cli.ask import ask
+from holdfast.cli.asl import asl
 from holdfast.cli.audit import audit
 from holdfast.cli.aws import aws
 from holdfast.cli.backup import backup, restore
@@ -105,6 +106,7 @@ for _command in (
     seal,
     import_,
     cost,
+    asl,
     demo,
     chaos,
     init,
@@ -112,5 +114,7 @@ for _command in (
     aws,
 ):
     main.add_command(_command)
+asl.add_command(asl_run.run)
+asl.add_command(asl_run.cost)
 
 __all__ = ["main"]

@@ -13,6 +13,7 @@ import click
 from msgspec import Struct
 
 from holdfast.app import App
+from holdfast.backends.aws import Cover, Settings
 from holdfast.cli.known import method_of
 from holdfast.cli.output import as_json, bold, dollars, echo, table
 from holdfast.cli.session import Session, examples, on_home
@@ -24,7 +25,7 @@ from holdfast.cost.metering import uncounted
 from holdfast.cost.ours import Used, bill_of
 from holdfast.cost.prices import US_EAST_1
 from holdfast.cost.trial import PAUSE_SECONDS, Path, try_out
-from holdfast.errors import ExecutionError, WaitTimeout
+from holdfast.errors import ExecutionError, InvalidInput, StoreError, WaitTimeout
 from holdfast.ids import new_id
 from holdfast.replay.entries import Entry
 from holdfast.testing import PATIENT, VirtualClock, run_virtual
@@ -44,6 +45,9 @@ REAL_PAUSE_SECONDS: Final = 1.0
 UNFINISHED: Final = frozenset({"READY", "RUNNING", "SUSPENDED", "PAUSED", "BLOCKED"})
 """An execution with one of these statuses has done only part of its work, so there is nothing to compare."""
 
+WARM_UP_CALLS: Final = 1
+"""How many calls create the actor, and are not counted."""
+
 METHOD: Final = "the journal of the first run, priced as they meter it"
 
 
@@ -60,6 +64,13 @@ class Options(Struct, frozen=True, kw_only=True):
     milliseconds: int
     memory_mb: int
     inline_kb: int | None
+    cover: Cover
+    listing: bool
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the home."""
+        return Settings(cover=self.cover, listing="index" if self.listing else "scan")
 
     def compute(self, used: Used) -> Compute:
         """The time in functions; none where workers do the work."""
@@ -75,6 +86,13 @@ def _with_options(command: Callable[Concatenate[Session, Options, P], T]) -> Cal
     @click.option("--ms", "milliseconds", type=click.IntRange(1), default=200, help="Assumed: each invocation; 200.")
     @click.option("--memory-mb", type=click.IntRange(128), default=512, help="Assumed: memory of a function; 512.")
     @click.option("--inline-kb", type=click.IntRange(1), help="Assumed: larger bodies, packed, go to S3; 9 by default.")
+    @click.option(
+        "--cover",
+        type=click.Choice(["index", "stream"]),
+        default="index",
+        help="What finds lost wake-ups, as in `holdfast aws settings`.",
+    )
+    @click.option("--listing", is_flag=True, help="With the index that lists executions and actors.")
     @wraps(command)
     def with_options(session: Session, *args: Any, **given: Any) -> T:
         mine = {name: given.pop(name) for name in Options.__struct_fields__ if name in given}
@@ -88,6 +106,7 @@ def _with_options(command: Callable[Concatenate[Session, Options, P], T]) -> Cal
     epilog=examples(
         "holdfast cost workflow -a shop:app checkout '[\"order-17\"]' --yes",
         "holdfast cost workflow -a shop:app checkout @order.json --what-if aws-workers --yes --json",
+        "holdfast cost workflow -a shop:app checkout '[\"order-17\"]' --cover stream --yes",
     ),
 )
 @click.argument("name")
@@ -122,7 +141,7 @@ def workflow(session: Session, options: Options, *, name: str, input: str) -> No
                 seen.extend((await load(app.runtime().home.store, partition_of(name, order.id))).entries)
 
     used = _try(app, one, options)
-    outcomes = ", ".join(f"{ended.count(each)} {each}" for each in sorted(set(ended)))
+    outcomes = _counted(ended)
     compute = options.compute(used)
     others = elsewhere(work_of(seen), compute) if UNFINISHED.isdisjoint(ended) else ()
     _tell(session, _Told(f"workflow {name}", used, compute, others, outcomes))
@@ -150,11 +169,22 @@ def actor(session: Session, options: Options, *, name: str, key: str, method: st
     parsed = bound.method.signature.parse(input)
     _ask(f"{name}.{method}, twice", options)
 
-    async def one(_number: int, deployment: Deployment) -> None:
-        await deployment.call(bound, parsed)
+    ended: list[str] = []
 
-    used = _try(app, one, options, warm_up=1)
-    _tell(session, _Told(f"call of {name}.{method}", used, options.compute(used), (), f"{used.runs} answered"))
+    async def one(_number: int, deployment: Deployment) -> None:
+        try:
+            await deployment.call(bound, parsed)
+        except (InvalidInput, StoreError):  # no answer of the method, such as a state that does not fit into an item
+            raise
+        except Exception as error:  # noqa: BLE001 - what the method raises is an answer, and costs as much
+            echo(f"{name}.{method} failed: {type(error).__name__}: {error}", err=True)
+            ended.append("FAILED")
+        else:
+            ended.append("answered")
+
+    used = _try(app, one, options, warm_up=WARM_UP_CALLS)
+    outcomes = _counted(ended[WARM_UP_CALLS:])
+    _tell(session, _Told(f"call of {name}.{method}", used, options.compute(used), (), outcomes))
 
 
 # ── The trial ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -187,6 +217,7 @@ def _try(app: App, one: Callable[[int, Deployment], Awaitable[None]], options: O
             pause_seconds=REAL_PAUSE_SECONDS if options.real_time else PAUSE_SECONDS,
             inline_bytes=None if options.inline_kb is None else options.inline_kb * 1024,
             limits=None if options.real_time else PATIENT,
+            settings=options.settings,
         )
 
     if options.real_time:
@@ -205,6 +236,11 @@ async def _end(app: App, name: str, id: str, options: Options) -> str:
         if head is None or head.due_at is None:
             break
     return (await handle.status()).status
+
+
+def _counted(ended: Sequence[str]) -> str:
+    """How the runs ended, and how many of them each way."""
+    return ", ".join(f"{ended.count(each)} {each}" for each in sorted(set(ended)))
 
 
 # ── The bill ────────────────────────────────────────────────────────────────────────────────────────────────────────

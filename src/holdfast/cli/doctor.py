@@ -75,7 +75,9 @@ async def _examine(app: App, *, has_code: bool, scan: bool) -> list[Finding]:
         known = app.registry.workflows.keys() if has_code else None
         home = app.runtime().home
         about_the_file = [finding async for finding in check_file(home)]
-        return [*about_the_file, *await check_services(home), *await check_work(app.runtime(), known, scan=scan)]
+        is_full = any((each.check, each.level) == ("space", FAIL) for each in about_the_file)
+        about_the_work = await check_work(app.runtime(), known, scan=scan, disk_is_full=is_full)
+        return [*about_the_file, *await check_services(home), *about_the_work]
 
 
 def _as_lines(report: Report) -> Sequence[str]:

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from holdfast import ids
+from holdfast.codec.jsontext import with_one_form_of_numbers
 from holdfast.codec.signature import Signature, signature_of
 from holdfast.containment import contained, contained_call
 from holdfast.coordination.cache import Loaded, ReadThrough, Rules
@@ -130,7 +131,8 @@ class Cached(Generic[P, R]):
         return ReadThrough(self.name, self._rules, runtime.shared.cache, Random(ids.new_seed()), runtime.emit)
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        key = self._signature.fingerprint_bytes(args, kwargs)
+        """``1`` and ``1.0`` are one key: an ``int`` that is passed for a ``float`` is found, and voided, as that."""
+        key = with_one_form_of_numbers(self._signature.fingerprint_bytes(args, kwargs))
         if len(key) > LONGEST_KEY_CHARACTERS:
             return hashlib.sha256(key).hexdigest()
         return key.decode()

@@ -22,10 +22,12 @@ from holdfast.actors.record import (
     RUNNING,
     SUSPENDED,
     TAKEN,
+    ActorRecord,
     actor_of,
     decode_call,
     decode_parked,
     decode_record,
+    decode_reply,
     next_timer,
 )
 from holdfast.coordination.inbox import INBOX_PREFIX
@@ -102,7 +104,7 @@ class ActorWatch:
             elif item.sort.startswith(DEPARTURE_PREFIX):
                 told = _of_departure(change, head)
             elif item.sort.startswith(REPLY_PREFIX):
-                told = _of_reply(change, head)
+                told = _of_reply(change, head, waiting[item.partition])
             elif item.sort.startswith(PARKED_PREFIX) and change.before is None and not _commits(head):
                 told = (f"{item.sort} was parked without a commit (G4)",)
             yield from (f"{item.partition}: {each}" for each in told)
@@ -165,6 +167,17 @@ def _of_head(change: Change) -> Iterator[str]:
         yield f"it is {head.status} and owned by {head.owner}"
     if before is not None and head.epoch <= before.epoch and (head.epoch, head.body) != (before.epoch, before.body):
         yield f"its state changed under version {before.epoch}, which became {head.epoch} (G3)"
+    if before is not None and before.body and head.body:
+        yield from _of_kept_replies(decode_record(before.body), decode_record(head.body))
+
+
+def _of_kept_replies(before: ActorRecord, after: ActorRecord) -> Iterator[str]:
+    """A reply in the head stays as it is until it is over; it may move out before."""
+    now = VirtualClock().now_ms()
+    for id, kept in before.replies.items():
+        other = after.replies.get(id)
+        if kept.until > now and other is not None and other.reply != kept.reply:
+            yield f"the reply to {id} was {kept.reply!r} and became {other.reply!r} (G5)"
 
 
 def _of_kind(prefix: str, items: Iterable[Item]) -> Sequence[Item]:
@@ -197,12 +210,19 @@ def _is_kept(reply: Item) -> bool:
     return reply.expires_at is None or reply.expires_at > VirtualClock().now_ms() + CLOCKS_APART_MS
 
 
-def _of_reply(change: Change, head: Change | None) -> Iterator[str]:
+def _of_reply(change: Change, head: Change | None, there: Sequence[Item]) -> Iterator[str]:
     before, after = change.before, change.after
-    if before is None and not _commits(head):
+    if before is None and not _commits(head) and not _moves(change.item, there):
         yield f"{change.item.sort} was written without a commit (G4)"
     if before is not None and after is not None and before.body != after.body and _is_kept(before):
         yield f"{after.sort} was {before.body!r} and became {after.body!r} (G5)"
+
+
+def _moves(reply: Item, there: Sequence[Item]) -> bool:
+    """Whether a reply is in the head too: it was committed there, and moves out."""
+    heads = (item for item in there if item.sort == HEAD and item.body)
+    kept = (decode_record(head.body).replies.get(reply.sort.removeprefix(REPLY_PREFIX)) for head in heads)
+    return any(each is not None and each.reply == decode_reply(reply.body) for each in kept)
 
 
 def _commits(head: Change | None) -> bool:

@@ -176,7 +176,8 @@ class _Tally:
         self._faults.add(run.faults)
         wrong = [*run.violations]
         wrong += self._base.observation.differences(run.observation, self._scenario.histories)
-        if expected is not None and (happened := run.faults.counts.total()) != expected:
+        happened = run.faults.counts.total()
+        if expected is not None and happened != expected and not (self._scenario.unsteady and happened < expected):
             wrong.append(f"{happened} faults happened, not {expected}: the runs are not alike")
         if wrong:
             self._failures.append(f"{place}: {'; '.join(wrong)}")
@@ -319,5 +320,5 @@ def _without_hold(item: Item) -> Item:
         return replace(item, expires_at=None)
     body = item.body
     if item.partition.startswith(PARTITION_PREFIX) and body:
-        body = encode_record(replace(decode_record(body), left_by="", departing=False))
+        body = encode_record(replace(decode_record(body), left_by="", departing=False, replies={}))
     return Item(item.partition, item.sort, body=body)

@@ -219,7 +219,11 @@ class WatchedStore(MemoryStore):
 
     def _waiting(self, partition: str) -> list[Item]:
         entity = self.data.partitions.get(partition, {})
-        return [self._watched.whole(item) for sort, item in entity.items() if sort.startswith(WAITING_PREFIXES)]
+        return [
+            self._watched.whole(item)
+            for sort, item in entity.items()
+            if sort == HEAD or sort.startswith(WAITING_PREFIXES)
+        ]
 
     def _whole(self, partition: str, sort: str) -> Item | None:
         """The item, with its body from the item or from its blob."""

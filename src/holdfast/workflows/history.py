@@ -135,15 +135,15 @@ def _event(entry: Entry) -> Event:
                 error=in_one_line(error),
                 traceback=traceback_text(error),
             )
-        case Tried(op=op, at=at, attempt=attempt, again_at=0):
-            return Event(at=moment(at), kind="step", name=op, outcome="retry now", attempts=attempt)
-        case Tried(op=op, at=at, attempt=attempt, error=error):
+        case Tried(op=op, at=at, attempt=attempt, deaths=deaths, again_at=0):
+            return Event(at=moment(at), kind="step", name=op, outcome="retry now", attempts=attempt + deaths)
+        case Tried(op=op, at=at, attempt=attempt, deaths=deaths, error=error):
             return Event(
                 at=moment(at),
                 kind="step",
                 name=op,
                 outcome="retrying",
-                attempts=attempt,
+                attempts=attempt + deaths,
                 error=in_one_line(error),
                 traceback=traceback_text(error),
             )

@@ -33,6 +33,7 @@ from holdfast.actors.turn.aftermath import Aftermath
 from holdfast.actors.turn.commit import begin_commit, commit, commit_under_way
 from holdfast.actors.turn.entity import REFUSED, ActorEntity, Loaded, refuse_overtaken_caller
 from holdfast.actors.turn.failure import after_deaths
+from holdfast.actors.turn.moved_replies import make_room
 from holdfast.actors.turn.perform import perform
 from holdfast.actors.turn.performed import Version, writes_of
 from holdfast.clock import elapsed_seconds
@@ -241,6 +242,7 @@ async def run_calls(actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
                 continue
             begin_commit(actor, runtime, host)  # what has run before need not wait for this one
             if not await refuse_overtaken(delivery, runtime):
+                await make_room(actor, runtime)
                 performed = await perform(delivery, actor, runtime)
                 ours(actor)  # else the method has ignored that it was cancelled, and its caller sends it elsewhere
                 actor.apply(performed)

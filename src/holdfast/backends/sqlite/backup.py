@@ -163,7 +163,7 @@ def _one_moment(path: Path) -> Generator[Database]:
 def _check_ours(connection: Database, path: Path) -> None:
     check_identity(connection, str(path))
     if connection.pragma("application_id") != APPLICATION_ID:
-        raise StoreUnusable(f"{path} is an empty file, and no home")
+        raise StoreUnusable(f"{path} holds no home: it is empty, or a database without one")
 
 
 def _counted(connection: Database) -> tuple[int, int]:

@@ -22,9 +22,12 @@ NOT_READ: Final = (
 )
 
 
-async def check_work(runtime: Runtime, known: Collection[str] | None, *, scan: bool = False) -> list[Finding]:
+async def check_work(
+    runtime: Runtime, known: Collection[str] | None, *, scan: bool = False, disk_is_full: bool = False
+) -> list[Finding]:
     """Whether a home makes progress. ``known`` are the workflows that have code here, if code was loaded. Where there
-    is no census, only what is due is read, unless the caller wants to ``scan``.
+    is no census, only what is due is read, unless the caller wants to ``scan``. While the ``disk_is_full`` no
+    process can renew a lease.
     """
     if runtime.home.census is None and not scan:
         about_the_due = await check_due(runtime.home, runtime.clock.now_ms(), known)
@@ -33,7 +36,7 @@ async def check_work(runtime: Runtime, known: Collection[str] | None, *, scan: b
     return [
         *await check_executions(runtime.home, counted, known),
         *await check_messages(runtime),
-        *await check_processes(runtime, counted.unfinished.total()),
+        *await check_processes(runtime, counted.unfinished.total(), disk_is_full=disk_is_full),
     ]
 
 

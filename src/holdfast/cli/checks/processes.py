@@ -23,7 +23,7 @@ LONG_MS: Final = 3_600_000
 START_ONE: Final = "start one with holdfast run MODULE:APP"
 
 
-async def check_processes(runtime: Runtime, unfinished: int) -> list[Finding]:
+async def check_processes(runtime: Runtime, unfinished: int, *, disk_is_full: bool = False) -> list[Finding]:
     """``unfinished`` is how many executions a worker has to work on."""
     if not runtime.home.hears_peers:
         told = f"processes on other machines cannot be seen; {unfinished} executions are unfinished"
@@ -34,7 +34,7 @@ async def check_processes(runtime: Runtime, unfinished: int) -> list[Finding]:
     return [
         _check_peers(living, unfinished),
         _check_dead([each for each in others if not each.alive and (each.executions or each.actors)], living),
-        _check_stopped(living, runtime.clock.now_ms()),
+        _check_stopped(living, runtime.clock.now_ms(), disk_is_full=disk_is_full),
         await _check_leases(runtime),
     ]
 
@@ -59,15 +59,20 @@ def _check_dead(dead: list[WorkerStatus], living: list[WorkerStatus]) -> Finding
     return Finding(WARN, "died", f"{group.count:,} processes died at work; {remedy}", group.told())
 
 
-def _check_stopped(living: list[WorkerStatus], now: int) -> Finding:
+def _check_stopped(living: list[WorkerStatus], now: int, *, disk_is_full: bool) -> Finding:
     group = Group()
+    why = (
+        "the disk is full, and it keeps what it has done until there is room"
+        if disk_is_full
+        else "its event loop hangs"
+    )
     for each in living:
         pid, work = pid_of(each.owner), ", ".join(each.examples) or "nothing"
         if each.stopped:
             group.note(_continues(pid), f"it has {work}")
         elif each.until is not None and each.until < moment(now):
             late = duration((moment(now) - each.until).total_seconds() * 1000)
-            group.note(f"process {pid} has not renewed its leases for {late}: its event loop hangs", f"it has {work}")
+            group.note(f"process {pid} has not renewed its leases for {late}: {why}", f"it has {work}")
     if not group.count:
         return Finding(OK, "stopped", "no process is stopped or hangs")
     told = f"{group.count:,} processes live and do no work; others take their work over when its leases lapse"
