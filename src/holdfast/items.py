@@ -185,8 +185,8 @@ class Update(Struct, frozen=True, kw_only=True, gc=False):
     store returns the item as it is afterwards. An update of a missing item is refused.
 
     With ``wakes`` it only makes the owner look at the messages that its call puts. A store may apply it after them, and
-    together with others of its kind. Of a call without an answer, the messages may then be there without it: so whoever
-    finds a message in its place that it has to send, sends this update again.
+    together with others of its kind. Of a call without an answer, the messages may then be there without it. So a
+    process that has to send a message, and finds it in its place, sends this update again.
     """
 
     partition: str

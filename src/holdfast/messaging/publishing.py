@@ -122,7 +122,7 @@ class Outbox:
                 if refused.item is None:  # there is no outbox yet
                     await self.create()
                     await write_for_caller(store, outbox.head(partition), ours=lambda _there: True)
-                else:  # an attempt without an answer has put it there, and perhaps woken nobody
+                else:  # an attempt without an answer has put it there, perhaps without waking
                     writes = (due,)
         wake_actor(partition, runtime)
 

@@ -40,7 +40,7 @@ async def _deliver_together(partition: str, puts: list[Write], head: Item | None
             if refused.index == len(puts):
                 head = refused.item
                 continue
-            del puts[refused.index]  # it was delivered before, is still there, and has perhaps woken nobody
+            del puts[refused.index]  # it was delivered before, is still there, and has perhaps woken no owner
             continue
         return
     raise StoreUnavailable(f"{partition} kept changing: nothing was delivered to it; it is tried again")

@@ -41,7 +41,7 @@ async def post(kind: Kind, partition: str, call: Call, runtime: Runtime) -> str:
         try:
             await write_for_caller(runtime.home.store, *puts, due, ours=lambda _there: False)
         except Refused as refused:
-            if refused.index < len(puts):  # an attempt without an answer has put it there, and perhaps woken nobody
+            if refused.index < len(puts):  # an attempt without an answer has put it there, perhaps without waking
                 puts.clear()
             else:  # it was created, deleted or halted since we looked
                 head = refused.item

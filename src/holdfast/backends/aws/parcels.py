@@ -2,7 +2,7 @@
 
 A parcel is written once, and read with the messages that are items of their own: its sort key is that of its first
 message, behind ``i##`` or ``o##``, so parcels come before these in a page. None of its messages is before the first.
-Whoever takes some of them writes the rest back, and whoever takes the last one deletes it.
+An owner that takes some of them writes the rest back, and one that takes the last one deletes it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Parcel(Struct, frozen=True):
         return Parcel(self.sort, self.revision + 1, rest)
 
     def without(self, partition: str, sorts: Container[str]) -> Write:
-        """The write that takes messages out, as long as nobody else has."""
+        """The write that takes messages out, as long as no other process has."""
         rest = [(sort, body) for sort, body in self.bodies.items() if sort not in sorts]
         when = RevisionIs(self.revision)
         if not rest:

@@ -6,14 +6,14 @@ head that has no room, are put into a parcel. Then the head is marked: it is wok
 Where a sender may stop, or hear no answer:
 
 - Before the parcel: nothing is there.
-- Between the parcel and the mark: messages are there, and nobody was woken. The sender was not answered. It sends them
-  again, finds them in their places, and wakes (``Update.wakes``). Or the owner reads them earlier, with others.
+- Between the parcel and the mark: messages are there, and no owner was woken. The sender was not answered. It sends
+  them again, finds them in their places, and wakes (``Update.wakes``). Or the owner reads them earlier, with others.
 - At the mark, and its answer is lost: it is sent again, and may wake twice.
 - The mark is refused: the messages are taken back, and so is the call. Those that the owner has taken count as sent.
 - An hour later it puts the parcel: its messages are as if sent now, in any form. The receiver recognises old ones.
 
-A sender that puts one message after another waits for each answer. So whoever sees a message of it, in any form, sees
-those before it if he reads after that (``coordination.arrived``).
+A sender that puts one message after another waits for each answer. So a reader that sees a message of it, in any form,
+sees those before it in a reading after that (``coordination.arrived``).
 """
 
 from __future__ import annotations
