@@ -25,6 +25,7 @@ INTERNAL = {
     "backends.aws.blobs.INLINE_BYTES": "where a blob is kept",
     "backends.aws.enclosing.LARGEST_MESSAGE_BYTES": "larger messages are items of their own",
     "backends.aws.enclosing.MOST_BYTES": "further messages are items of their own",
+    "backends.aws.gathering.MOST_BYTES": "further messages go with the next write",
     "backends.aws.layout.LARGEST_ITEM_BYTES": "what a page of DynamoDB holds",
     "backends.aws.layout.LONGEST_PARTITION_BYTES": "what ids are bounded for",
     "backends.aws.layout.LONGEST_SORT_BYTES": "what ids are bounded for",
