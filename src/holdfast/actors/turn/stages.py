@@ -43,7 +43,7 @@ from holdfast.coordination.lease import Closed, Fenced, Held
 from holdfast.errors import Refused, StoreUnusable
 from holdfast.items import ABSENT, Item, Put, place
 from holdfast.kernel.host import settled
-from holdfast.kernel.outcomes import AGAIN, Blocked, Idle, Left, LeftBehind, Next, Released, Rest
+from holdfast.kernel.outcomes import AGAIN, Blocked, Ended, Idle, Left, LeftBehind, Next, Released, Rest
 from holdfast.kernel.ownership import block, lease_until, ours
 from holdfast.kernel.runtime import Runtime
 from holdfast.persist import write_until_known
@@ -60,6 +60,10 @@ class ActorStages(Struct, frozen=True, gc=False):
     claimable: tuple[str, ...] = (*CLAIMABLE, DELETED)
     """A deleted one begins again; or its owner died before it released it."""
     running: str = RUNNING
+
+    def ahead(self, _entity: ActorEntity, _host: Host, /) -> Ended | None:
+        """See ``Stages``."""
+        return None
 
     async def may_claim(self, entity: ActorEntity, host: Host, /) -> bool:
         """See ``Stages``."""
