@@ -32,7 +32,7 @@ class Store(Protocol):
         """Apply all writes or none, durably, in the order of the calls; the writes of one call touch different items.
 
         A message (an item whose sort key begins with ``i#`` or ``o#``) is put by a call that writes its head too: a
-        store may keep both in one place. It goes when its head is deleted or replaced.
+        store may keep both in one place; see ``Update.wakes``. It goes when its head is deleted or replaced.
         Returns one entry per write: the item for an ``Update`` with ``load``, else ``None``. Raises ``Refused`` for
         the first write whose condition does not hold, and ``StoreUnavailable`` if the outcome is unknown.
         """

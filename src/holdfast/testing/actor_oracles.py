@@ -71,9 +71,14 @@ class Change(Struct, frozen=True):
 class ActorWatch:
     """Checks every write, with all its changes together, and reports what an engine that keeps its promises would not
     do.
+
+    Where messages are ``posted``, they come first and the wake-up for them later. Until then their sender has heard
+    nothing, and their owner need not know of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, posted: bool = False) -> None:
+        self._posted = posted
+        self._unannounced: dict[str, set[str]] = {}
         self._arrived: dict[tuple[str, str], int] = {}
         self._applied: set[tuple[str, str]] = set()
 
@@ -88,8 +93,12 @@ class ActorWatch:
             head = heads.get(item.partition)
             told: Iterable[str] = ()
             if item.sort == HEAD:
+                if _is_woken(change):
+                    self._unannounced.pop(item.partition, None)
+                unannounced = self._unannounced.get(item.partition, ())
+                known = [each for each in inbox[item.partition] if each.sort not in unannounced]
                 sent = _of_kind(DEPARTURE_PREFIX, waiting[item.partition])
-                told = (*_of_head(change), *_uncovered(change.after, inbox[item.partition], sent))
+                told = (*_of_head(change), *_uncovered(change.after, known, sent))
             elif item.sort.startswith(INBOX_PREFIX):
                 told = self._of_message(change, head, inbox[item.partition], alone=len(changes) == 1)
             elif item.sort.startswith(DEPARTURE_PREFIX):
@@ -111,7 +120,9 @@ class ActorWatch:
             return
         if change.after is not None:
             self._arrived.setdefault((message.partition, message.sort), len(self._arrived))
-            if head is None or (head.before is not None and head.item.revision <= head.before.revision):
+            if head is None and self._posted:
+                self._unannounced.setdefault(message.partition, set()).add(message.sort)
+            elif head is None or not _is_woken(head):
                 yield f"{message.sort} came without a wake-up in the same write (G1)"
             return
         if alone:  # its sender withdrew it
@@ -187,6 +198,11 @@ def _uncovered(head: Item | None, waiting: Iterable[Item], sent: Sequence[Item])
     latest = None if timer is None else max(timer, VirtualClock().now_ms() + CLOCKS_APART_MS)
     if latest is not None and (head.due_at is None or head.due_at > latest) and not record.halted_by:
         yield f"it is due at {head.due_at} although a timer is at {timer} (G1)"
+
+
+def _is_woken(head: Change) -> bool:
+    """Whether a write makes the owner look."""
+    return head.before is None or head.item.revision > head.before.revision
 
 
 def _is_kept(reply: Item) -> bool:
