@@ -21,12 +21,15 @@ from holdfast.asl.teststate.mocks import check_fields, check_state, result_of
 from holdfast.asl.teststate.refusal import Refused
 from holdfast.asl.teststate.request import Level, Request, json_of, request_of, state_in
 from holdfast.asl.teststate.running import Perform, StateOutcome, run
+from holdfast.asl.validation import Profile
 from holdfast.asl.visit import Visit
 from holdfast.clock import Clock, SystemClock
 from holdfast.ids import new_id
 
 __all__ = ["Perform", "Refused", "StateOutcome", "answer", "test_state"]
 
+BOUND_BY_ANY_NAME = Profile(aws=False)
+"""Resources need not be ARNs: a state is tested here, and not on AWS."""
 NUMBERS = frozenset({"maxConcurrency", "toleratedFailureCount", "toleratedFailurePercentage", "errorDetails"})
 """The fields of an inspection that are no JSON text."""
 
@@ -63,13 +66,13 @@ async def test_state(  # noqa: PLR0913 - the fields of AWS's request, each named
         fields["variables"] = json.dumps(variables)
     if context is not None:
         fields["context"] = json.dumps(context)
-    return await tested(request_of(fields), perform)
+    return await tested(request_of(fields), perform, BOUND_BY_ANY_NAME)
 
 
 async def answer(fields: Mapping[str, Any], perform: Perform | None = None) -> dict[str, Any]:
     """The answer to a request in the form of AWS: JSON texts where AWS has them. Raises ``Refused``."""
     request = request_of(fields)
-    outcome = await tested(request, perform if request.role_arn is not None else None)
+    outcome = await tested(request, perform if request.role_arn is not None else None, Profile())
     told: dict[str, Any] = {"status": outcome.status}
     if outcome.status in {"SUCCEEDED", "CAUGHT_ERROR"}:
         told["output"] = compact(outcome.output)
@@ -82,10 +85,12 @@ async def answer(fields: Mapping[str, Any], perform: Perform | None = None) -> d
     return told
 
 
-async def tested(request: Request, perform: Perform | None, clock: Clock | None = None) -> StateOutcome:
+async def tested(
+    request: Request, perform: Perform | None, profile: Profile, clock: Clock | None = None
+) -> StateOutcome:
     """Run the state of a request. Raises ``Refused``."""
     check_fields(request)
-    state = state_in(request)
+    state = state_in(request, profile)
     check_state(request, state)
     if request.mock is not None and request.mock.result is not None:
         result_of(request.mock, state)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from holdfast.asl.definition import State, state_of
 from holdfast.asl.teststate.refusal import DEFINITION, INPUT, Refused
-from holdfast.asl.validation import rejection, validate, validate_state
+from holdfast.asl.validation import Profile, rejection, validate, validate_state
 from holdfast.asl.validation.diagnostic import Diagnostic
 from holdfast.asl.validation.json_text import read
 
@@ -69,15 +69,15 @@ def request_of(fields: Mapping[str, Any]) -> Request:
         raise Refused(str(error)) from error
 
 
-def state_in(request: Request) -> State:
+def state_in(request: Request, profile: Profile) -> State:
     """The state that is tested: the definition itself, or the one that it names. Raises ``Refused``."""
     definition = read(request.definition)
     if isinstance(definition, Diagnostic):
         raise Refused(rejection([definition]) or "", DEFINITION)
     if request.state_name is None:
-        refuse(rejection(validate_state(request.definition)))
+        refuse(rejection(validate_state(request.definition, profile)))
         return state_of("StateName", definition)
-    refuse(rejection(validate(request.definition)))
+    refuse(rejection(validate(request.definition, profile)))
     language = definition.get("QueryLanguage", "JSONPath")
     written = named(definition, request.state_name)
     if written is None:
