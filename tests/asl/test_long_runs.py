@@ -12,6 +12,9 @@ from tests.asl.machines import LAMBDA, app_in_virtual_time, ended, passing, stat
 import holdfast as hf
 from holdfast.asl.frames import Bounds
 from holdfast.testing import run_virtual
+from holdfast.workflows.history import load
+from holdfast.workflows.record import partition_of
+from holdfast.workflows.replay import looked_into
 
 OFTEN = Bounds(operations=1, states=1)
 SELDOM = Bounds(operations=10**9, states=10**9)
@@ -105,28 +108,26 @@ def test_states_without_work_cost_no_write(sqlite_world):
     assert asyncio.run(commits(long)) == asyncio.run(commits(states("Only", Only=passing())))
 
 
-def test_jitter_is_drawn_once(sqlite_world):
-    """A process that replays waits until the time that was drawn, and not until another."""
+async def test_jitter_is_drawn_once(memory_world):
+    """Each replay waits until the time that was drawn, and not until another."""
     retry = [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": 300, "JitterStrategy": "FULL"}]
-    definition = states("Try", Try=task("fail", Retry=retry))
 
     def fail(_given):
         raise OSError("down")
 
-    async def due_times():
-        times = []
-        for _ in range(2):
-            app = sqlite_world.app(limits=hf.Limits(linger_seconds=0.0, near_seconds=0.0, resident=0))
-            machine = app.state_machine("m", definition, tasks={"fail": fail})
-            async with app.worker():
-                handle = await machine.start({}, id="m-1")
-                while (status := await handle.status()).status != "SUSPENDED":
-                    await asyncio.sleep(0.01)
-                times.append(status.due_at)
-        return times
-
-    first, second = asyncio.run(due_times())
-    assert first == second
+    app = memory_world.app()
+    machine = app.state_machine("m", states("Try", Try=task("fail", Retry=retry)), tasks={"fail": fail})
+    async with app.worker():
+        handle = await machine.start({}, id="m-1")
+        while (await handle.status()).status != "SUSPENDED":
+            await asyncio.sleep(0.01)
+        found = await load(app.runtime().home.store, partition_of("m", "m-1"))
+        due = set()
+        for _ in range(3):
+            with looked_into(found, found.entries, machine.workflow, app.registry.errors.rebuild) as body:
+                body.begin()
+                due |= {(id, request.due_at) for id, request in body.requested.items()}
+    assert [id for id, _ in due] == ["Try#0/sleep#0"]
 
 
 # ── Random machines ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -91,7 +91,7 @@ def _scenario(name: str, definition: Definition, histories: Histories, bounds: B
     def build(app: App, ledger: Ledger) -> User:
         async def work(given: Any) -> int:
             await asyncio.sleep(1)
-            number: int = given["n"] if isinstance(given, dict) else given
+            number: int = given if isinstance(given, int) else given["n"]
             ledger.effect(number)
             return number + 1
 

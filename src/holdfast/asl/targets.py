@@ -64,8 +64,8 @@ async def done(activation: Activation, target: Any, resource: str, given: Any, l
     match target:
         case Workflow():
             return await _in_time(_child(cast("Workflow[..., Any]", target), given), limits)
-        case InBody(function):
-            return _plain(await _in_time(function(given), limits))
+        case InBody():
+            return _plain(await _in_time(cast("InBody", target).function(given), limits))
         case _:
             step = step_for(target, resource, limits)
             return await call_step(activation, step, (compact(given),), {})
@@ -78,8 +78,9 @@ async def _child(workflow: Workflow[..., Any], given: Any) -> Any:
 
 
 async def _in_time(work: Awaitable[Any], limits: Limits) -> Any:
+    limit = asyncio.timeout(limits.timeout_seconds)
     try:
-        async with asyncio.timeout(limits.timeout_seconds) as limit:
+        async with limit:
             return await work
     except TimeoutError as error:
         if limit.expired():
@@ -93,7 +94,7 @@ def _plain(value: Any) -> Any:
 
 def step_for(target: Any, resource: str, limits: Limits) -> Step[..., Any]:
     """What is mapped for a resource, as a step of one attempt that takes the input as JSON text."""
-    own = cast("StepPolicy", target.policy) if isinstance(target, Step) else StepPolicy()
+    own = target.policy if isinstance(target, Step) else StepPolicy()
     policy = replace(
         own,
         retry=ONE_ATTEMPT,
