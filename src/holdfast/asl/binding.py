@@ -30,13 +30,17 @@ class Tasks:
     def check(self, machine: Machine, name: str) -> None:
         """Raise ``ConfigurationError`` if nothing is mapped for a Task of the machine."""
         for state in tasks_in(machine.processor):
-            if self._target(state) is None and not is_activity(state.resource):
+            if self._target(state) is None and not self.offers(state.resource):
                 resource = resource_of(state.resource)
                 raise ConfigurationError(
                     f"state machine {name!r}: nothing is mapped for {state.resource!r}, the resource of state "
                     f"{state.name!r}. Give it a function: tasks={{{resource.name!r}: function}}; the key is the "
                     "resource, its last part, the state's name, or a pattern such as 'arn:aws:states:::sqs:*'"
                 )
+
+    def offers(self, resource: str) -> bool:
+        """Whether a resource needs nothing that is mapped for it."""
+        return is_activity(resource)
 
     def _target(self, state: Task) -> Any:
         resource = resource_of(state.resource)

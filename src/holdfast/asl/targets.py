@@ -55,7 +55,7 @@ def check_target(key: str, target: Any) -> None:
             f"tasks[{key!r}] is a transactional step, which gets the SQL cursor and no input of a state: map an InBody "
             "that calls it"
         )
-    if not (callable(target) or isinstance(target, Mock | InBody)):
+    if not isinstance(target, Mock | InBody | Step) and not callable(target):
         raise ConfigurationError(f"tasks[{key!r}] is a function, a step, a workflow or an InBody, not {told(target)}")
 
 
@@ -65,7 +65,7 @@ async def done(activation: Activation, target: Any, resource: str, given: Any, l
         case Workflow():
             return await _in_time(_child(cast("Workflow[..., Any]", target), given), limits)
         case InBody():
-            return _plain(await _in_time(cast("InBody", target).function(given), limits))
+            return _plain(await _in_time(target.function(given), limits))
         case _:
             step = step_for(target, resource, limits)
             return await call_step(activation, step, (compact(given),), {})
