@@ -162,7 +162,7 @@ class Host:
     @property
     def has_room(self) -> bool:
         """Whether a new entity can be worked on at once."""
-        return not self.draining and len(self._turns) < self.limits.running
+        return not self.draining and len(self._turns) + len(self.creations.kept) < self.limits.running
 
     def patience_seconds(self, near_seconds: float | None) -> float:
         """How long an idle entity keeps its lease: longer if it knows that it goes on soon and there is room."""
