@@ -14,7 +14,7 @@ from holdfast.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
-GUIDES = ("workflows.md", "actors.md", "deploy.md")
+GUIDES = ("workflows.md", "actors.md", "deploy.md", "state-machines.md")
 """The pages with tables of commands."""
 
 GUARANTEES = [f"G{number}" for number in range(1, 15)]

@@ -29,7 +29,7 @@ from holdfast.actors.record import (
     partition_of,
 )
 from holdfast.actors.turn.perform import DELETE_METHOD
-from holdfast.actors.turn.replies import find_reply
+from holdfast.actors.turn.replies import look_for_reply
 from holdfast.clock import moment
 from holdfast.codec.stored import stored
 from holdfast.coordination.inbox import INBOX_PREFIX
@@ -123,7 +123,7 @@ class ActorHandle:
     async def request_status(self, request_id: str) -> str:
         """What became of a request: ``completed``, ``failed``, ``waiting``, ``parked``, or ``unknown``."""
         runtime = self._connect()
-        reply = await find_reply(self._partition, request_id, runtime)
+        reply = await look_for_reply(self._partition, request_id, runtime)
         if reply is not None and reply.parked:
             return "parked"
         if reply is not None:

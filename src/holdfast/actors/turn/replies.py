@@ -15,10 +15,12 @@ from holdfast.actors.record import (
     ActorRecord,
     Call,
     Reply,
+    decode_record,
     decode_reply,
     describe_partition,
     fingerprint_of,
 )
+from holdfast.actors.turn.kept_replies import reply_in
 from holdfast.actors.turn.ordered import is_repeat
 from holdfast.errors import CallFailed, IdempotencyMismatch, InvalidState, Refused
 from holdfast.items import EXISTS, Update, Write, parts_of
@@ -52,6 +54,17 @@ async def find_reply(partition: str, request_id: str, runtime: Runtime, *, overd
         return None
     is_over = item.expires_at is not None and item.expires_at <= runtime.clock.now_ms()
     return None if is_over and not overdue else decode_reply(item.body)
+
+
+async def look_for_reply(partition: str, request_id: str, runtime: Runtime) -> Reply | None:
+    """The same, wherever it is kept: in the head of the actor, or in an item of its own.
+
+    The head comes first: what moves out of it has its item before it is gone from there.
+    """
+    head = await runtime.home.store.get(partition)
+    record = None if head is None or not head.body else decode_record(head.body)
+    kept = None if record is None else reply_in(record, request_id, runtime.clock.now_ms())
+    return kept or await find_reply(partition, request_id, runtime)
 
 
 def replied(reply: Reply, call: Call, partition: str, runtime: Runtime) -> Replied:
@@ -109,6 +122,8 @@ async def earlier_reply(
     """What a call that is known by its id was answered before, durably or not yet."""
     if call.id in record.recent:
         return applied(call)
+    if (kept := reply_in(record, call.id, runtime.clock.now_ms())) is not None:
+        return kept
     return uncommitted.get(call.id) or await find_reply(partition, call.id, runtime)
 
 
