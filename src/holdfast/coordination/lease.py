@@ -33,10 +33,13 @@ class Claimed(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True):
-    """Another owner holds it until ``until`` (milliseconds)."""
+    """Another owner holds it until ``until`` (milliseconds). ``unanswered``: it has lapsed, and the store did not take
+    the claim, so its owner could not renew it either.
+    """
 
     owner: str
     until: int
+    unanswered: bool = False
 
 
 class Closed(Struct, frozen=True):
@@ -63,6 +66,7 @@ async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as 
     sort: str = HEAD,
     body: bytes | UnsetType = UNSET,
     silent: Item | None = None,
+    spare: bool = False,
 ) -> Claim:
     """Try to become the owner of a head, or of another item; one write unless another owner left it unreleased.
 
@@ -70,6 +74,8 @@ async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as 
     ``alive`` says that its owner is gone, else when it has lapsed. A claim whose answer was lost counts as our own
     unreleased lease: taking it over again costs one epoch and is always safe. ``body`` is stored with the claim.
     ``silent`` is the item as the caller has seen it for so long that its owner must be gone, whatever clocks say.
+    ``spare``: the last claim was ``unanswered``. Then a lapsed lease of a living owner is renewed for it, in place of
+    the takeover: the store takes writes again, and the owner first writes what it has.
     """
     open_head = StatusIn(claimable)
 
@@ -100,11 +106,14 @@ async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as 
     if when is None:
         return Held(there.owner, there.lease_until or NEVER)
     try:
+        if spare and not gone:
+            await store.write(Update(partition=partition, sort=sort, when=when, lease_until=until))
+            return Held(there.owner, until)
         return Claimed(_loaded(await store.write(attempt(when))), takeover=True, died=there.owner != owner)
     except StoreUnavailable:
         if gone:
             raise
-        return Held(there.owner, until)  # its owner could not renew it either, and writes what it has first
+        return Held(there.owner, until, unanswered=True)
     except Refused as refused:
         return Held(refused.item.owner or "", now) if refused.item is not None else Closed(None)
 
