@@ -13,7 +13,8 @@ from typing import Any
 
 from tests.backends.aws.cloud import Cloud
 from tests.backends.aws.fifo import Fifo
-from tests.backends.aws.world import DynamoDatabase, StreamedDatabase
+from tests.backends.aws.streamed import StreamedDatabase
+from tests.backends.aws.world import DynamoDatabase
 from tests.cost.workloads import WITHIN_A_UNIT, noise
 
 import holdfast as hf

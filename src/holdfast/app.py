@@ -14,7 +14,7 @@ from holdfast import executions as looking
 from holdfast.actors.admin.handle import ActorHandle
 from holdfast.actors.admin.listing import ActorPage, ParkedPage, list_actors, list_parked
 from holdfast.actors.model import Actors
-from holdfast.asl.declarations import state_machine
+from holdfast.asl.declarations import state_machine, state_machines
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.coordination.inbox import Sender
@@ -88,7 +88,7 @@ class App:
     lease, semaphore, with_lease, leader = sharing.lease, sharing.semaphore, sharing.with_lease, sharing.leader
     cache, session, resource = sharing.cache, sharing.session, sharing.resource
     handle, callback, executions, select = looking.handle, looking.callback, looking.executions, looking.select
-    state_machine = state_machine
+    state_machine, state_machines = state_machine, state_machines
     prometheus = prometheus
     sync, asgi, lambda_handler = sync_bridge, serving.asgi, serving.lambda_handler
 

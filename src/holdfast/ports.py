@@ -350,7 +350,8 @@ class Home(Struct, frozen=True):
     ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the home was created, and is
     unique; empty: read it when it is needed. ``token`` returns what a caller on this machine must send to the home's
     API, which only its owner can read. ``sealed``: bodies are stored sealed, so no other place, such as a log, may hold
-    their values. ``serves`` says of a partition whether this process works on it, if it has the code.
+    their values. ``serves`` says of a partition whether this process works on it, if it has the code. ``divide`` has
+    the index of what is due in a number of parts, where it has parts; it may be called again and again.
     """
 
     url: str
@@ -385,3 +386,4 @@ class Home(Struct, frozen=True):
     token: Callable[[], str] | None = None
     sealed: bool = False
     serves: Callable[[str], bool] = everything
+    divide: Callable[[int], Awaitable[None]] | None = None

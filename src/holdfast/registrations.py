@@ -16,7 +16,8 @@ class Registrations:
 
     The object of a name belongs to a layer above this one, which knows its type. ``events`` are the classes that
     consumers take, ``consumers`` pairs of an event's name and the actor that takes it. ``projections`` says what each
-    reads. ``documents`` and ``streams`` are the type of each collection, and the collection.
+    reads. ``documents`` and ``streams`` are the type of each collection, and the collection. ``machines`` are the
+    workflows that are state machines.
     """
 
     __slots__ = (
@@ -30,6 +31,7 @@ class Registrations:
         "from_bus",
         "idempotent",
         "jobs",
+        "machines",
         "projections",
         "steps",
         "streams",
@@ -46,6 +48,7 @@ class Registrations:
         self.errors = ErrorRegistry()
         self.consumers: list[tuple[str, str]] = []
         self.jobs: dict[str, Any] = {}
+        self.machines: dict[str, Any] = {}
         self.to_bus: list[str] = []
         self.from_bus: dict[tuple[str, str], str] = {}
         self.idempotent: dict[str, Any] = {}
@@ -136,6 +139,7 @@ class Registrations:
         _refuse_twice("idempotent handlers", self.idempotent, part.idempotent)
         _refuse_twice("cached functions", self.cached, part.cached)
         self.idempotent |= part.idempotent
+        self.machines |= part.machines
         self.cached |= part.cached
         for name, source in part.projections.items():
             self.add_projection(name, source)

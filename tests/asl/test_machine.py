@@ -1,103 +1,186 @@
-"""State machines end to end: what they cost, how they fail, retry, catch and branch."""
+"""State machines end to end: what they ask for, and how they fail, retry and catch."""
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from tests.asl.machines import app_in_virtual_time, ended, history, outcome, passing, states, task
 
 import holdfast as hf
-from holdfast.testing import PATIENT, VirtualClock, run_virtual
+from holdfast.asl.events import recorded
+from holdfast.testing import run_virtual
 
 
-def app_in_virtual_time() -> hf.App:
-    return hf.App("asl", home="memory://", clock=VirtualClock(), limits=PATIENT)
+class Declined(Exception):
+    pass
 
 
-def machine(states, start, **more):
-    return {"StartAt": start, "States": states, **more}
+def declining(times):
+    """A task that is declined so often, and then paid."""
+    calls = []
 
-
-def outcome(app, machine, input=None):
-    """What an execution answers, or the error and cause it fails with; and the names of its operations."""
-
-    async def main():
-        async with app.worker():
-            handle = await machine.start(input, id="m-1")
-            try:
-                answer = await handle
-            except hf.ExecutionFailed as failed:
-                answer = (failed.__cause__.error, failed.__cause__.cause)
-            return answer, [event.name for event in await handle.history()]
-
-    return run_virtual(main)
-
-
-PAY = {"Type": "Task", "Resource": "arn:aws:lambda:eu-west-1:1:function:pay:live", "End": True}
-
-
-def test_a_task_is_a_step_named_by_its_state():
-    app = app_in_virtual_time()
-
-    @app.step
-    def pay(order: dict) -> str:
-        return f"paid {order['cents']}"
-
-    checkout = app.state_machine("checkout", machine({"Pay it": PAY}, "Pay it"), tasks={"pay": pay})
-    assert outcome(app, checkout, {"cents": 5}) == ("paid 5", ["Pay it#0/pay#0"])
-
-
-def test_an_error_is_known_by_its_class_and_retried_after_growing_delays():
-    app, calls = app_in_virtual_time(), []
-
-    class Declined(Exception):
-        pass
-
-    async def pay(order: dict) -> str:
+    async def pay(order):
         calls.append(order)
-        if len(calls) < 4:
+        if len(calls) <= times:
             raise Declined("no money")
         return "paid"
 
-    retrying = PAY | {"Retry": [{"ErrorEquals": ["Declined"], "IntervalSeconds": 2, "BackoffRate": 3}]}
-    checkout = app.state_machine("checkout", machine({"Pay": retrying}, "Pay"), tasks={"pay": pay})
-    answer, names = outcome(app, checkout, {"cents": 5})
+    return pay
+
+
+def test_a_task_is_a_step_named_by_its_state():
+    def pay(order: dict) -> str:
+        return f"paid {order['cents']}"
+
+    assert history(states("Pay it", **{"Pay it": task("pay:live")}), {"cents": 5}, pay=pay) == (
+        "paid 5",
+        ["Pay it#0/pay#0"],
+    )
+
+
+def test_an_error_is_known_by_its_class_and_retried_after_growing_delays():
+    retrying = task("pay", Retry=[{"ErrorEquals": ["Declined"], "IntervalSeconds": 2, "BackoffRate": 3}])
+    answer, names = history(states("Pay", Pay=retrying), {}, pay=declining(3))
     assert answer == "paid"
-    assert names == [
-        "Pay#0/pay#0",
-        "Pay#0/sleep#0",
-        "Pay#0/pay#1",
-        "Pay#0/sleep#1",
-        "Pay#0/pay#2",
-        "Pay#0/sleep#2",
-        "Pay#0/pay#3",
-    ]
+    assert names == [f"Pay#0/{kind}#{n}" for n in range(3) for kind in ("pay", "sleep")] + ["Pay#0/pay#3"]
 
 
 def test_an_error_of_ones_own_has_its_name_and_cause():
-    app = app_in_virtual_time()
-
     def pay(_order):
         raise hf.asl.Error("Card.Declined", "no money")
 
-    checkout = app.state_machine("checkout", machine({"Pay": PAY}, "Pay"), tasks={"pay": pay})
-    assert outcome(app, checkout)[0] == ("Card.Declined", "no money")
+    assert outcome(states("Pay", Pay=task("pay")), pay=pay) == ("Card.Declined", "no money")
 
 
 def test_a_resource_that_nothing_is_mapped_for_is_refused_by_name():
+    with pytest.raises(hf.ConfigurationError, match="function:pay.*state 'Pay'"):
+        app_in_virtual_time().state_machine("checkout", states("Pay", Pay=task("pay")), tasks={"refund": print})
+
+
+@pytest.mark.parametrize(
+    "key", ["Pay", "pay", "arn:aws:lambda:eu-west-1:123456789012:function:pay", "arn:aws:lambda:*:function:p*"]
+)
+def test_a_resource_is_mapped_by_its_whole_its_last_part_the_state_or_a_pattern(key):
     app = app_in_virtual_time()
-    with pytest.raises(hf.ConfigurationError, match="function:pay:live.*state 'Pay'"):
-        app.state_machine("checkout", machine({"Pay": PAY}, "Pay"), tasks={"refund": print})
+    machine = app.state_machine("m", states("Pay", Pay=task("pay")), tasks={key: lambda _given: "paid"})
+
+    async def main():
+        async with app.worker():
+            return await machine({})
+
+    assert run_virtual(main) == "paid"
 
 
 def test_a_failure_of_the_interpreter_names_the_state_and_its_event():
-    app = app_in_virtual_time()
-    states = {
-        "One": {"Type": "Pass", "Next": "Two"},
-        "Two": {"Type": "Pass", "Parameters": {"total.$": "$.price"}, "End": True},
-    }
-    failing = app.state_machine("failing", machine(states, "One"))
-    (error, cause), _ = outcome(app, failing, {"cost": 7})
+    failing = states("One", One=passing(Next="Two"), Two=passing(Parameters={"total.$": "$.price"}))
+    error, cause = outcome(failing, {"cost": 7})
     assert error == "States.Runtime"
     assert cause == (
         "An error occurred while executing the state 'Two' (entered at the event id #4). The JSONPath '$.price' "
         "specified for the field 'total.$' could not be found in the input '{\"cost\":7}'"
     )
+
+
+@pytest.mark.parametrize("name", ["States.ALL", "States.Runtime", "States.TaskFailed"])
+def test_nothing_catches_what_the_interpreter_cannot_evaluate(name):
+    catching = task("pay", Parameters={"total.$": "$.price"}, Catch=[{"ErrorEquals": [name], "Next": "Caught"}])
+    error, _ = outcome(states("Pay", Pay=catching, Caught=passing()), {}, pay=print)
+    assert error == "States.Runtime"
+
+
+def test_a_catcher_gets_the_error_beside_the_input_that_the_state_had():
+    catching = task("pay", Catch=[{"ErrorEquals": ["States.ALL"], "Next": "Caught", "ResultPath": "$.error"}])
+    assert outcome(states("Pay", Pay=catching, Caught=passing()), {"cents": 5}, pay=declining(1)) == {
+        "cents": 5,
+        "error": {"Error": "Declined", "Cause": "no money"},
+    }
+
+
+def test_each_retrier_counts_for_itself():
+    errors = iter(["A", "B", "A", "B", "C"])
+
+    def fail(_given):
+        raise hf.asl.Error(next(errors), "")
+
+    retrying = task(
+        "fail",
+        Retry=[{"ErrorEquals": ["A"], "MaxAttempts": 2}, {"ErrorEquals": ["B"], "MaxAttempts": 2}],
+    )
+    assert outcome(states("Try", Try=retrying), fail=fail) == ("C", "")
+
+
+def test_a_task_that_takes_too_long_is_timed_out_and_its_silence_too():
+    async def hang(_given):
+        await asyncio.sleep(1_000)
+
+    catch = [{"ErrorEquals": ["States.HeartbeatTimeout"], "Next": "Silent"}]
+    catch += [{"ErrorEquals": ["States.Timeout"], "Next": "Late"}]
+    ends = {"Silent": passing(Result="silent"), "Late": passing(Result="late")}
+    late = task("hang", TimeoutSeconds=5, Catch=catch)
+    silent = task("hang", TimeoutSeconds=50, HeartbeatSeconds=5, Catch=catch)
+    assert outcome(states("Hang", Hang=late, **ends), hang=hang) == "late"
+    assert outcome(states("Hang", Hang=silent, **ends), hang=hang) == "silent"
+
+
+def test_a_machine_has_a_time_limit():
+    app = app_in_virtual_time()
+    waiting = states("Wait", Wait={"Type": "Wait", "Seconds": 60, "End": True}) | {"TimeoutSeconds": 5}
+    machine = app.state_machine("m", waiting)
+
+    async def main():
+        async with app.worker():
+            await machine({})
+
+    with pytest.raises(hf.ExecutionTimedOut):
+        run_virtual(main)
+
+
+def test_an_execution_goes_on_with_the_definition_that_it_began_with(memory_world):
+    async def main():
+        first, second = memory_world.app(), memory_world.app()
+        wait = {"Type": "Wait", "Seconds": 1, "Next": "Done"}
+        old = first.state_machine("m", states("Wait", Wait=wait, Done=passing(Result="old")))
+        new = second.state_machine("m", states("Other", Other=passing(Result="new")))
+        async with first:
+            handle = await old.start({}, id="m-1")
+        async with second.worker():
+            return await new.handle(handle.id), await new({})
+
+    assert asyncio.run(main()) == ("old", "new")
+
+
+def test_fields_keep_their_order():
+    order = {"z": 1, "a": {"y": 2, "b": 3}}
+    shown = passing(Parameters={"text.$": "States.JsonToString($)"})
+    echo = states("Echo", Echo=task("echo", Next="Show"), Show=shown)
+    assert outcome(echo, order, echo=lambda given: given) == {"text": '{"z":1,"a":{"y":2,"b":3}}'}
+
+
+def test_the_context_object_tells_of_the_execution_and_the_state():
+    told = outcome(states("Tell", Tell=passing(Parameters={"context.$": "$$"})), {"cart": 7})["context"]
+    assert told["Execution"]["Name"] == "m-1"
+    assert told["Execution"]["Input"] == {"cart": 7}
+    assert told["State"] == {"Name": "Tell", "EnteredTime": told["Execution"]["StartTime"]}
+    assert told["StateMachine"]["Name"] == "machine"
+
+
+async def test_the_same_machine_has_the_same_result_and_history_on_each_home(world):
+    app = world.app()
+    fan_out = {"Type": "Map", "ItemProcessor": states("One", One=task("double")), "Next": "Pay"}
+    retrying = task("pay", Retry=[{"ErrorEquals": ["Declined"], "IntervalSeconds": 1}], ResultPath="$[0]")
+    machine = app.state_machine(
+        "m", states("All", All=fan_out, Pay=retrying), tasks={"double": lambda n: 2 * n, "pay": declining(1)}
+    )
+    async with app.worker():
+        handle = await machine.start([1, 2, 3], id="m-1")
+        assert await ended(handle) == ["paid", 4, 6]
+        names = [event.name for event in await handle.history()]
+        assert sorted(names[:3]) == [f"All#0[{n}]/One#0/double#0" for n in range(3)]
+        assert names[3:] == ["Pay#0/pay#0", "Pay#0/sleep#0", "Pay#0/pay#1"]
+
+
+def test_events_are_told_to_who_replays(memory_world):
+    with recorded() as events:
+        assert outcome(states("One", One=passing())) == {}
+    assert events == [], "only a replay tells them"

@@ -202,6 +202,18 @@ def test_an_actors_call_in_a_worker_is_two_writes(shop):
     assert lines(answer["bill"]) == {"DynamoDB: written": 2}
 
 
+def test_the_settings_of_the_home_are_priced(shop):
+    """The stream covers a start without an entry of the index; the index of listings has an entry for it."""
+    asked = ("cost", "workflow", "checkout", '["visa"]', "--yes")
+    units = [
+        lines(shop.json(*asked, *settings)["bill"])["DynamoDB: written"]
+        for settings in ((), ("--cover", "stream"), ("--listing",), ("--cover", "stream", "--listing"))
+    ]
+    assert units == [5, 3, 6, 4]
+    call = ("cost", "actor", "Cart", "u1", "add", '["lamp"]', "--yes", "--what-if", "aws-workers", "--cover", "stream")
+    assert lines(shop.json(*call)["bill"]) == {"DynamoDB: written": 2}
+
+
 def test_in_real_time_the_loop_is_a_real_one(shop):
     answer = shop.json("cost", "workflow", "checkout", '["visa"]', "--yes", "--real-time")
     assert answer["outcomes"] == "1 COMPLETED"

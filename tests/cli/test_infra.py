@@ -58,6 +58,7 @@ def test_every_option_reaches_the_template(shop):
         "--batch-size": 50,
         "--batch-window-seconds": 3,
         "--most-at-once": 5,
+        "--parts": 20,
         "--alarm-topic-arn": "arn:aws:sns:eu-west-1:000000000000:topic",
         "--alarm-table-gb": 7,
     }

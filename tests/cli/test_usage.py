@@ -35,6 +35,9 @@ def test_all_commands_are_there() -> None:
         "actor show",
         "actor unpark",
         "ask",
+        "asl graph",
+        "asl lint",
+        "asl test",
         "audit",
         "aws clean-up",
         "aws create-table",
@@ -118,6 +121,7 @@ def test_every_command_answers_in_json_and_can_show_tracebacks(path):
     options = {option for parameter in COMMANDS[path].params for option in parameter.opts}
     assert {"--json", "--debug"} <= options
     no_app = {"run", "demo", "init", "chaos ls", "chaos run", "cost tables", "infra template"}
+    no_app |= {path for path in map(" ".join, COMMANDS) if path.startswith("asl ")}
     if " ".join(path) not in no_app:
         assert {"--app", "--home"} <= options
 

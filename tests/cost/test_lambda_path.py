@@ -12,6 +12,7 @@ from benchmarks.lambda_path import measured as metered
 from tests.backends.aws.local import credentials, shared_client
 from tests.cost.workloads import WITHIN_A_UNIT, Make, a_message, measured, noise, steps
 
+from holdfast.backends.aws import Settings
 from holdfast.cost.ours import Used
 
 pytestmark = [pytest.mark.aws, pytest.mark.gentle("it counts requests and units")]
@@ -41,6 +42,15 @@ def test_a_trial_agrees_with_the_meter_on_the_path_of_a_function(found: dict[str
     assert real.invocations / real.runs == trial.invocations / trial.runs
     assert real.usage.requests / real.runs <= trial.usage.requests / trial.runs
     assert real.usage.write_units / real.runs == trial.usage.write_units / trial.runs
+
+
+def test_a_trial_that_the_stream_covers_agrees_with_it_too() -> None:
+    with credentials():
+        client: Any = shared_client()
+    real = metered(client, runs=1, streamed=True)
+    for name, make in WORK.items():
+        trial = measured(make, settings=Settings(cover="stream"))
+        assert real[name].usage.write_units / real[name].runs == trial.usage.write_units / trial.runs, name
 
 
 @pytest.mark.parametrize("name", ["5 steps", "5 steps and an hour"])

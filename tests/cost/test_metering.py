@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from holdfast.backends.aws import Settings
 from holdfast.backends.aws.meter import Usage
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.cost.metering import metered, uncounted
@@ -140,3 +141,41 @@ async def test_what_is_due_is_known():
 async def test_the_trial_home_has_no_more_than_the_one_on_aws():
     home, _ = fresh()
     assert (home.transactions, home.sequencer) == (None, None)
+
+
+async def test_what_the_stream_covers_enters_the_index_if_it_is_still_to_be_done_a_minute_later():
+    now = NOW
+
+    def clock() -> int:
+        return now
+
+    async def units(write) -> float:
+        store.meter.reset()
+        await store.write(write)
+        return store.meter.total.write_units
+
+    _, store = fresh(settings=Settings(cover="stream"), now=clock)
+    for done_after_ms, wanted in ((59_999, [1, 1]), (60_000, [1, 1 + 2 + 1])):
+        name = f"wf#a#{done_after_ms}"
+        start = await units(Put(Item(name, due_at=now)))
+        now += done_after_ms
+        assert [start, await units(Update(partition=name, due_at=None))] == wanted
+    assert await units(Put(Item("wf#a#later", due_at=now + 60_001))) == 2, "times to come are in the index"
+    assert await units(Update(partition="wf#a#later", due_at=now)) == 1 + 1, "it leaves the index"
+    assert await units(Update(partition="wf#a#later", status="RUNNING")) == 1
+    assert await units(Update(partition="wf#a#later", due_at=None)) == 1
+
+
+async def test_a_head_that_is_listed_costs_a_unit_when_it_comes_and_when_it_is_deleted():
+    _, store = fresh(settings=Settings(listing="index"))
+    for write, wanted in (
+        (Put(Item("wf#a#1")), 2),
+        (Update(partition="wf#a#1", status="DONE"), 1),
+        (Put(Item("wf#a#1")), 1 + 2),
+        (Delete("wf#a#1", "@"), 2),
+        (Put(Item("stream#a")), 1),
+        (Put(Item("wf#a#1", "j#1")), 1),
+    ):
+        store.meter.reset()
+        await store.write(write)
+        assert store.meter.total.write_units == wanted

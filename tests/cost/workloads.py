@@ -10,10 +10,11 @@ from decimal import Decimal
 from random import Random
 
 import holdfast as hf
+from holdfast.backends.aws import Settings
 from holdfast.cost import durable_functions, roll_your_own
 from holdfast.cost.deployments import Deployment
 from holdfast.cost.durable_functions import Work
-from holdfast.cost.metering import uncounted
+from holdfast.cost.metering import DEFAULTS, uncounted
 from holdfast.cost.ours import Used, bill_of
 from holdfast.cost.trial import Path, try_out
 from holdfast.testing import PATIENT, VirtualClock, run_virtual
@@ -53,7 +54,9 @@ def order(size: int) -> str:
     return (text + " " * size)[: size - 2]
 
 
-def measured(make: Make, *, inline_kb: int | None = None, path: Path = Path.FUNCTIONS) -> Used:
+def measured(
+    make: Make, *, inline_kb: int | None = None, path: Path = Path.FUNCTIONS, settings: Settings = DEFAULTS
+) -> Used:
     """What one piece of work uses, in a shop that is warm. It is begun by a client, which is another process."""
 
     async def trial() -> Used:
@@ -67,7 +70,9 @@ def measured(make: Make, *, inline_kb: int | None = None, path: Path = Path.FUNC
                 await ask(number, deployment)
 
         inline = None if inline_kb is None else inline_kb * 1024
-        return await try_out(app, work, path=path, runs=RUNS, warm_up=1, inline_bytes=inline, limits=PATIENT)
+        return await try_out(
+            app, work, path=path, runs=RUNS, warm_up=1, inline_bytes=inline, limits=PATIENT, settings=settings
+        )
 
     return run_virtual(trial)
 

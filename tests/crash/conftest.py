@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace as replace_fields
+from tests.backends.aws import hostile
 from tests.backends.aws.local import lean_client
 from tests.crash.stage import Stage
 
@@ -32,14 +34,30 @@ def billed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemoryDatabase, "open", open_billed)
 
 
-@pytest.fixture(params=["memory", pytest.param("dynamodb", marks=pytest.mark.aws)])
-def stage(request: pytest.FixtureRequest) -> Stage:
-    """Every write of every scenario, wherever it is played."""
-    if request.param == "memory":
-        return Stage("memory")
-    if EVERYTHING in os.environ:
-        return Stage("dynamodb", lean_client())
-    return Stage("dynamodb", lean_client(), CRASHES, most_points=MOST_POINTS)
+HOMES = [
+    "memory",
+    pytest.param("dynamodb", marks=pytest.mark.aws),
+    pytest.param("hostile dynamodb", marks=pytest.mark.aws),
+]
+
+
+@pytest.fixture(params=HOMES)
+def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """Every write of every scenario, wherever it is played. Through the proxy processes die before and after each
+    write: failures and lost answers are the proxy's own.
+    """
+    everything = EVERYTHING in os.environ
+    match request.param:
+        case "memory":
+            yield Stage("memory")
+        case "dynamodb" if everything:
+            yield Stage("dynamodb", lean_client())
+        case "dynamodb":
+            yield Stage("dynamodb", lean_client(), faults=CRASHES, most_points=MOST_POINTS)
+        case _:
+            before, most = hostile.suffered(), None if everything else MOST_POINTS
+            yield Stage("hostile dynamodb", lean_client(), hostile.lean(), faults=CRASHES, most_points=most)
+            assert hostile.suffered() > before, "a proxy without faults proves nothing"
 
 
 @pytest.fixture(
@@ -60,5 +78,5 @@ def sampled_stage(stage: Stage) -> Stage:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(HERE):
+        if item.path.is_relative_to(HERE) and "hostile" not in item.nodeid:
             item.add_marker(pytest.mark.gentle("one fault at a time, and then what was reported is compared"))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
+from tests.backends.aws import hostile
 from tests.backends.aws.cutting import Cut, cut_at_every_request
 from tests.backends.aws.local import lean_client
 from tests.scenarios import ACTOR_SCENARIOS, DOCUMENT_SCENARIOS, EVENT_SCENARIOS, SCENARIOS, scenario
@@ -29,16 +31,26 @@ FEW = [
 MOST_POINTS = 12
 
 
+WAYS = ["straight", "hostile"]
+
+
+def way_of(name: str) -> Any:
+    """The way to DynamoDB, where it is not straight."""
+    return hostile.lean() if name == "hostile" else None
+
+
 @pytest.mark.aws
-def test_a_crash_between_the_requests_of_a_write_changes_nothing() -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_crash_between_the_requests_of_a_write_changes_nothing(way: str) -> None:
     suffered = Counter[Cut]()
     for name in FEW:
-        suffered += cut_at_every_request(scenario(name), lean_client(), MOST_POINTS)
+        suffered += cut_at_every_request(scenario(name), lean_client(), MOST_POINTS, way=way_of(way))
     assert all(suffered[cut] >= 2 * len(FEW) for cut in Cut), suffered
 
 
 @pytest.mark.aws
 @pytest.mark.torture
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ALL)
-def test_a_crash_between_any_two_requests_changes_nothing(name: str) -> None:
-    assert cut_at_every_request(scenario(name), lean_client(), None).total() > 0
+def test_a_crash_between_any_two_requests_changes_nothing(name: str, way: str) -> None:
+    assert cut_at_every_request(scenario(name), lean_client(), None, way=way_of(way)).total() > 0

@@ -54,7 +54,13 @@ OTHERWISE = Fabric(
     keep_data=False,
 )
 WITHOUT_ORDER = Fabric(
-    prefix="shop", ordered=False, stream=True, listing=True, key_arn=KEY, function=Function(code=CODE, url="iam")
+    prefix="shop",
+    ordered=False,
+    stream=True,
+    listing=True,
+    parts=20,
+    key_arn=KEY,
+    function=Function(code=CODE, url="iam"),
 )
 
 SEVERAL = Fabric(

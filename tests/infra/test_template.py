@@ -379,7 +379,8 @@ def test_whatever_calls_calls_the_live_version(name):
     rule = of_type(fabric, "AWS::Events::Rule")["SweepRule"]
     (called,) = rule["Targets"]
     assert called["Arn"] == sweeping
-    assert json.loads(called["Input"]) == {"holdfast": "sweep"}
+    parts = {} if fabric.parts is None else {"parts": fabric.parts}
+    assert json.loads(called["Input"]) == {"holdfast": "sweep"} | parts
     assert rule["ScheduleExpression"] == "rate(1 minute)"
     assert "EventBusName" not in rule, "rules with a schedule live on the default bus"
     allowed = of_type(fabric, "AWS::Lambda::Permission")["SweepPermission"]
@@ -766,6 +767,8 @@ def test_prefixes_that_aws_would_refuse(prefix):
         {"ordered_receives": 4},
         {"ordered_receives": 1001},
         {"most_at_once": 1},
+        {"function": PLAIN.function, "parts": 0},
+        {"function": PLAIN.function, "parts": 201},
         {"function": Function(code=UploadedCode("b", "k", "d"), timeout_seconds=901)},
     ],
 )
@@ -788,6 +791,8 @@ def test_rules_and_streams_that_could_do_nothing():
             Fabric(prefix="shop", stream=True, **wrong)
     with pytest.raises(ConfigurationError, match="leave out own_table"):
         Fabric(prefix="shop", own_table=True, listing=True)
+    with pytest.raises(ConfigurationError, match="aws settings --parts"):
+        Fabric(prefix="shop", parts=20)
     with pytest.raises(ConfigurationError, match="there is none"):
         Fabric(prefix="shop", event_rules=[EventRule("default", {"source": ["aws.s3"]})])
 

@@ -6,13 +6,15 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+from msgspec.structs import replace
 from tests.backends.aws.cloud import SWEEP_SECONDS, Cloud, Refusal, in_cloud
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.ports import AHEAD_MS, Home
+from holdfast.testing import run_virtual
 
-SWEEP = {"holdfast": "sweep"}
+SWEEP: dict[str, Any] = {"holdfast": "sweep"}
 MANY = 1_500
 
 
@@ -54,6 +56,26 @@ class Shop:
         async with app:
             for order in orders:
                 await app.registry.workflow("checkout").start(order, seconds, id=order, **options)
+
+
+def test_a_sweep_has_the_index_in_as_many_parts_as_it_says() -> None:
+    divided: list[int] = []
+
+    class Divided(Shop):
+        async def open(self, owner: str) -> Home:
+            async def divide(parts: int) -> None:
+                divided.append(parts)
+
+            return replace(await super().open(owner), divide=divide)
+
+    async def main() -> None:
+        shop = Divided()
+        async with Cloud(shop.open, shop) as cloud:
+            for event in (SWEEP, SWEEP | {"parts": 20}, SWEEP):
+                await cloud.invoke(event)
+
+    run_virtual(main)
+    assert divided == [20]
 
 
 def test_what_is_overdue_is_spread_over_many_environments_and_the_sweep_does_none_of_it() -> None:

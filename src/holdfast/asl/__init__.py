@@ -15,11 +15,18 @@ if TYPE_CHECKING:
     from holdfast.asl.binding import Mock as Mock
     from holdfast.asl.declaring import StateMachine as StateMachine
     from holdfast.asl.errors import Error as Error
+    from holdfast.asl.teststate import StateOutcome as StateOutcome
+    from holdfast.asl.teststate import test_state as test_state
+    from holdfast.asl.validation import Diagnostic as Diagnostic
+    from holdfast.asl.validation import Profile as Profile
+    from holdfast.asl.validation import validate as validate
 
 PUBLIC_NAMES = {
     "binding": "Mock",
     "declaring": "StateMachine",
     "errors": "Error",
+    "teststate": "StateOutcome test_state",
+    "validation": "Diagnostic Profile validate",
 }
 """All that is public here, by module."""
 

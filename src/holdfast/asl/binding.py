@@ -55,10 +55,13 @@ class Tasks:
 
     def _target(self, state: Task) -> Any:
         resource = resource_of(state.resource)
-        for key in (state.name, resource.text, resource.call, resource.name):
+        return self._mapped((state.name, resource.text, resource.call, resource.name), resource.text)
+
+    def _mapped(self, keys: tuple[str, ...], text: str) -> Any:
+        for key in keys:
             if key and key in self._targets:
                 return self._targets[key]
-        patterns = (target for key, target in self._targets.items() if fnmatchcase(resource.text, key))
+        patterns = (target for key, target in self._targets.items() if "*" in key and fnmatchcase(text, key))
         return next(patterns, None)
 
     def token(self, _run: Run, _frame: Frame, visit: Visit, /) -> str:
@@ -72,7 +75,7 @@ class Tasks:
         target = self._target(state)
         if target is None:
             raise EvaluationError(RUNTIME, _nothing_for(resource))
-        step = _step_for(target, state, limits)
+        step = _step_for(target, state.resource, limits)
         begin, end = _event_names(state.resource)
         frame.trail.note(f"{begin}Scheduled", resource=resource.text, parameters=given)
         frame.trail.note(f"{begin}Started")
@@ -87,6 +90,17 @@ class Tasks:
             raise failed from error
         frame.trail.note(f"{end}Succeeded", output=result)
         return result
+
+    async def call(self, run: Run, resource: str, given: Any, /) -> Any:
+        """See ``Work``."""
+        target = self._mapped((resource, resource_of(resource).call, resource_of(resource).name), resource)
+        if target is None:
+            raise StatesError(RUNTIME, f"Nothing is mapped for the resource {resource}.")
+        run.pace.operations += 1
+        try:
+            return await call_step(run.activation, _step_for(target, resource, Limits()), (compact(given),), {})
+        except Exception as error:
+            raise failure_of(error) from error
 
 
 def tasks_in(processor: Processor) -> Iterator[Task]:
@@ -131,17 +145,17 @@ def _event_names(resource: str) -> tuple[str, str]:
     return ("Activity", "Activity") if is_activity(resource) else ("Task", "Task")
 
 
-def _step_for(target: Any, state: Task, limits: Limits) -> Step[..., Any]:
+def _step_for(target: Any, resource: str, limits: Limits) -> Step[..., Any]:
     function = target.function if isinstance(target, Mock | Step) else target
     if not callable(function):
-        raise InvalidInput(f"the task of state {state.name!r} is a function or a step, not {target!r}")
+        raise InvalidInput(f"what is mapped for {resource!r} is a function or a step, not {target!r}")
     policy = StepPolicy(
         retry=Retry(max_attempts=1),
         timeout_seconds=limits.timeout_seconds,
         heartbeat_seconds=limits.heartbeat_seconds,
     )
     return Step(
-        _taking_json(function), name=escaped(resource_of(state.resource).name)[:LONGEST_NAME_CHARACTERS], policy=policy
+        _taking_json(function), name=escaped(resource_of(resource).name)[:LONGEST_NAME_CHARACTERS], policy=policy
     )
 
 

@@ -32,3 +32,21 @@ def state_machine(
     from holdfast.asl.declaring import declare  # noqa: PLC0415 - only an app with state machines loads them
 
     return declare(app, name, definition, tasks=tasks, compat=compat, type=type)
+
+
+def state_machines(
+    app: Declares,
+    *,
+    tasks: Mapping[str, Any] | None = None,
+    compat: Literal["aws"] | None = None,
+) -> None:
+    """Let requests of Step Functions' protocol create state machines, and say what they may call.
+
+    ``tasks`` maps the resources of their Task states as in ``state_machine``; without it they may call the app's steps,
+    by name. What is not mapped cannot be called: nothing is found by a name in a definition (G12). Declare it where the
+    app is declared, so that every worker runs them. Raises ``DuplicateName`` if it was declared before.
+    """
+    from holdfast.asl.binding import Tasks  # noqa: PLC0415 - only an app with state machines loads them
+    from holdfast.asl.served import ServedMachines  # noqa: PLC0415 - it is loaded when it is used
+
+    ServedMachines(app, Tasks(app.registry.steps if tasks is None else tasks), compat=compat)

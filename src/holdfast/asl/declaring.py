@@ -17,6 +17,8 @@ from holdfast.asl.jsontext import compact
 from holdfast.asl.machine import Continue, Program, first_cursor, run_machine
 from holdfast.asl.quotas import Compat
 from holdfast.asl.timestamps import iso_milliseconds
+from holdfast.asl.validation import Profile, refuse_invalid
+from holdfast.bounded import Bounded
 from holdfast.errors import ConfigurationError
 from holdfast.kernel.runtime import Declares
 from holdfast.workflows.declared import WorkflowPolicy
@@ -36,8 +38,16 @@ ACCOUNT: Final = "000000000000"
 REGION: Final = "us-east-1"
 
 
+KEPT_MACHINES: Final = 20
+"""How many earlier definitions a process keeps parsed."""
+
+
 class StateMachine:
-    """A state machine of an app. Start it for a handle, as a workflow; or await a call of it."""
+    """A state machine of an app. Start it for a handle, as a workflow; or await a call of it.
+
+    The definition is a part of the execution's input: an execution goes on with the one that it began with, wherever
+    and with whichever code it goes on.
+    """
 
     def __init__(
         self, app: Declares, name: str, machine: Machine, tasks: Tasks, *, compat: Compat, type: MachineType
@@ -48,8 +58,7 @@ class StateMachine:
         self.compat: Compat = compat
         self.type: MachineType = type
         self.bounds = Bounds()
-        self.definitions: dict[str, Machine] = {machine.digest: machine}
-        """Those that executions of this process run, by digest."""
+        self._machines: Bounded[str, Machine] = Bounded(KEPT_MACHINES)
         timeout = machine.timeout_seconds
         self.workflow: Workflow[..., Any] = Workflow(
             self._body(),
@@ -67,9 +76,7 @@ class StateMachine:
 
     async def _run(self, input: str, definition: str, cursor: Cursor | None) -> Any:
         activation = activation_for(f"state machine {self.name!r}")
-        machine = self.definitions.get(definition)
-        if machine is None:
-            raise activation.break_off(f"the definition {definition} that it began with is not here")
+        machine = self.machine_of(definition)
         program = Program(machine, self.tasks, self.compat, self.bounds)
         cursor = cursor or first_cursor(machine, input, activation.now_ms)
         identity = identity_of(self, current().id, msgspec.json.decode(input), cursor.started_ms)
@@ -78,15 +85,24 @@ class StateMachine:
         except Continue as going_on:
             continue_as_new(input, definition, going_on.cursor)
 
+    def machine_of(self, definition: str) -> Machine:
+        """The machine of a definition that an execution began with: today's, or one of before."""
+        if definition == self.machine.text:
+            return self.machine
+        found = self._machines.use(definition)
+        if found is None:
+            found = self._machines[definition] = parse(definition_json(definition))
+        return found
+
     async def start(self, input: Any = None, **options: Any) -> Handle[Any]:
         """Start an execution. ``input`` is its JSON; ``options`` are those of the start of any workflow.
 
         Raises as the ``start`` of a workflow.
         """
-        return await self.workflow.start(compact(_or_empty(input)), self.machine.digest, **options)
+        return await self.workflow.start(compact(_or_empty(input)), self.machine.text, **options)
 
     async def __call__(self, input: Any = None) -> Any:
-        return await self.workflow(compact(_or_empty(input)), self.machine.digest)
+        return await self.workflow(compact(_or_empty(input)), self.machine.text)
 
     def handle(self, id: str) -> Handle[Any]:
         """A handle on an execution that was started earlier, here or elsewhere. Looks nothing up."""
@@ -129,10 +145,13 @@ def declare(
     """See ``App.state_machine``."""
     if compat not in (None, "aws"):
         raise ConfigurationError(f"compat is 'aws' or nothing, not {compat!r}")
-    machine = parse(definition_json(definition))
+    written = definition_json(definition)
+    refuse_invalid(written, name, Profile(aws=False, express=type == "EXPRESS"))
+    machine = parse(written)
     bound = Tasks(tasks or {})
     bound.check(machine, name)
     app.registry.add_errors((Error,))
     declared = StateMachine(app, name, machine, bound, compat=compat, type=type)
     app.registry.add_workflow(declared.workflow)
+    app.registry.machines[name] = declared
     return declared

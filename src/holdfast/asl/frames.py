@@ -86,6 +86,10 @@ class Work(Protocol):
         """Do the work of a Task, and answer its result. Raises ``StatesError``."""
         ...
 
+    async def call(self, run: Run, resource: str, given: Any, /) -> Any:
+        """Call what is mapped for the resource of a reader or a writer. Raises ``StatesError``."""
+        ...
+
 
 class Run(Struct, frozen=True):
     """One run of one execution, in memory. ``branch`` runs a frame to its end and answers its output."""

@@ -30,7 +30,7 @@ def is_array(value: Any) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[int | float]:
     """Whether a JSON value is a number; Python counts booleans among its integers."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 

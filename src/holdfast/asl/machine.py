@@ -26,7 +26,7 @@ from holdfast.asl.visit import Visit
 from holdfast.replay.naming import place
 
 if TYPE_CHECKING:
-    from holdfast.asl.binding import Tasks
+    from holdfast.asl.frames import Work
     from holdfast.asl.quotas import Compat
     from holdfast.replay.activation import Activation
 
@@ -43,7 +43,7 @@ class Program(Struct, frozen=True):
     """What an execution runs: the machine that it began with, and today's tasks."""
 
     machine: Machine
-    tasks: Tasks
+    tasks: Work
     compat: Compat
     bounds: Bounds = Bounds()
 
@@ -75,7 +75,7 @@ async def run_machine(program: Program, activation: Activation, identity: Mappin
         output = await _run_frame(run, frame, data, cursor)
     except StatesError as error:
         trail.note("ExecutionFailed", error=error.error, cause=error.cause)
-        raise Error(error.error, error.cause) from None
+        raise Error(error.error, error.cause) from error.__cause__  # by which a retry knows what failed
     trail.note("ExecutionSucceeded", output=output)
     return output
 
@@ -183,6 +183,8 @@ class _Entered:
             if self._frame.is_top and self._run.pace.is_due:
                 raise Continue(self._cursor())
             return None
+        if isinstance(state, Parallel | Map):
+            self._frame.trail.note(f"{self._kind}StateFailed", error=failed.error, cause=failed.cause)
         caught = catcher_of(state.catch, failed)
         if caught is None:
             raise failed

@@ -13,6 +13,7 @@ import click
 from holdfast.cli import control, system
 from holdfast.cli.actor import actor
 from holdfast.cli.ask import ask
+from holdfast.cli.asl import asl
 from holdfast.cli.audit import audit
 from holdfast.cli.aws import aws
 from holdfast.cli.backup import backup, restore
@@ -105,6 +106,7 @@ for _command in (
     seal,
     import_,
     cost,
+    asl,
     demo,
     chaos,
     init,

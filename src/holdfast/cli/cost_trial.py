@@ -13,6 +13,7 @@ import click
 from msgspec import Struct
 
 from holdfast.app import App
+from holdfast.backends.aws import Cover, Settings
 from holdfast.cli.known import method_of
 from holdfast.cli.output import as_json, bold, dollars, echo, table
 from holdfast.cli.session import Session, examples, on_home
@@ -63,6 +64,13 @@ class Options(Struct, frozen=True, kw_only=True):
     milliseconds: int
     memory_mb: int
     inline_kb: int | None
+    cover: Cover
+    listing: bool
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the home."""
+        return Settings(cover=self.cover, listing="index" if self.listing else "scan")
 
     def compute(self, used: Used) -> Compute:
         """The time in functions; none where workers do the work."""
@@ -78,6 +86,13 @@ def _with_options(command: Callable[Concatenate[Session, Options, P], T]) -> Cal
     @click.option("--ms", "milliseconds", type=click.IntRange(1), default=200, help="Assumed: each invocation; 200.")
     @click.option("--memory-mb", type=click.IntRange(128), default=512, help="Assumed: memory of a function; 512.")
     @click.option("--inline-kb", type=click.IntRange(1), help="Assumed: larger bodies, packed, go to S3; 9 by default.")
+    @click.option(
+        "--cover",
+        type=click.Choice(["index", "stream"]),
+        default="index",
+        help="What finds lost wake-ups, as in `holdfast aws settings`.",
+    )
+    @click.option("--listing", is_flag=True, help="With the index that lists executions and actors.")
     @wraps(command)
     def with_options(session: Session, *args: Any, **given: Any) -> T:
         mine = {name: given.pop(name) for name in Options.__struct_fields__ if name in given}
@@ -91,6 +106,7 @@ def _with_options(command: Callable[Concatenate[Session, Options, P], T]) -> Cal
     epilog=examples(
         "holdfast cost workflow -a shop:app checkout '[\"order-17\"]' --yes",
         "holdfast cost workflow -a shop:app checkout @order.json --what-if aws-workers --yes --json",
+        "holdfast cost workflow -a shop:app checkout '[\"order-17\"]' --cover stream --yes",
     ),
 )
 @click.argument("name")
@@ -201,6 +217,7 @@ def _try(app: App, one: Callable[[int, Deployment], Awaitable[None]], options: O
             pause_seconds=REAL_PAUSE_SECONDS if options.real_time else PAUSE_SECONDS,
             inline_bytes=None if options.inline_kb is None else options.inline_kb * 1024,
             limits=None if options.real_time else PATIENT,
+            settings=options.settings,
         )
 
     if options.real_time:

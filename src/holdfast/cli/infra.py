@@ -177,6 +177,11 @@ def _event_rules(_context: click.Context, _parameter: click.Parameter, given: tu
     help="Create the index by which executions and actors can be listed. Costs a write unit for each new one.",
 )
 @click.option(
+    "--parts",
+    type=int,
+    help="The number of parts of the index of what is due, each of which takes 1,000 writes a second; at first 4.",
+)
+@click.option(
     "--ordered/--no-ordered", default=True, show_default=True, help="Create the ordered queue, which feeds actors."
 )
 @click.option(

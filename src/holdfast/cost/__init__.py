@@ -9,6 +9,7 @@
 ``roll_your_own``      a queue, a table and a bucket, with the user's own checkpoints
 ``tables``             two published tables of the last, computed again
 ``metering``           any home, with a meter of what AWS would have billed
+``indexes``            the entries of the table's indexes that a run would write
 ``trial``              an app's own code, on a home in memory with such a meter
 ``elsewhere``          the same execution on the other services
 =====================  ==============================================================================================

@@ -18,7 +18,9 @@ from holdfast.actors.reference import BoundMethod, method_named
 from holdfast.app import App
 from holdfast.backends.aws.bellringer import Bellringer
 from holdfast.backends.aws.doorbell import LEFT_TO_SWEEPS_MS, Bells, LocalDoorbell, SqsDoorbell
+from holdfast.backends.aws.settings import Settings
 from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.clock import Clock
 from holdfast.cost.metering import MeteringStore, metered
 from holdfast.cost.queue import Message, Requests, TrialQueue, event_of
 from holdfast.kernel.host import Limits
@@ -35,10 +37,10 @@ NONE: Final = Requests()
 class Shared:
     """The data of a trial, and the meter of all its processes."""
 
-    def __init__(self, inline_bytes: int | None) -> None:
+    def __init__(self, inline_bytes: int | None, settings: Settings, clock: Clock) -> None:
         self._data = MemoryData()
-        self._inline_bytes = inline_bytes
-        self._home, self.store = metered(open_memory_home(data=self._data), inline_bytes=inline_bytes)
+        home = open_memory_home(data=self._data)
+        self._home, self.store = metered(home, inline_bytes=inline_bytes, settings=settings, now=clock.now_ms)
 
     def open(self, owner: str) -> Home:
         """The home of one more process."""
@@ -80,8 +82,8 @@ class Deployment(Protocol):
 class InFunction:
     """One environment of a function of Lambda: the queue and the sweep invoke it, and nothing runs in between."""
 
-    def __init__(self, app: App, inline_bytes: int | None, limits: Limits | None) -> None:
-        self._shared = Shared(inline_bytes)
+    def __init__(self, app: App, inline_bytes: int | None, limits: Limits | None, settings: Settings) -> None:
+        self._shared = Shared(inline_bytes, settings, app.clock)
         self._clock = app.clock
         self._limits = limits
         self._queue = TrialQueue()
@@ -168,8 +170,8 @@ class InFunction:
 class InWorker:
     """A worker that stays. Clients wake it at once; between hosts its next sweep would find what they wrote."""
 
-    def __init__(self, app: App, inline_bytes: int | None, limits: Limits | None) -> None:
-        self._shared = Shared(inline_bytes)
+    def __init__(self, app: App, inline_bytes: int | None, limits: Limits | None, settings: Settings) -> None:
+        self._shared = Shared(inline_bytes, settings, app.clock)
         self._bells = Bells()
         self._limits = limits
         self._app = app

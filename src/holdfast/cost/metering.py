@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -17,7 +17,10 @@ from msgspec.structs import replace
 from holdfast.backends.aws.blobs import INLINE_BYTES
 from holdfast.backends.aws.enclosing import MOST_BYTES, NOT_IN_CALL, Action, Known, actions_of, is_message
 from holdfast.backends.aws.meter import Meter, write_units
-from holdfast.backends.aws.units import index_units, stored_bytes, units_of_read
+from holdfast.backends.aws.settings import Settings
+from holdfast.backends.aws.units import stored_bytes, units_of_read
+from holdfast.clock import SystemClock
+from holdfast.cost.indexes import Indexes
 from holdfast.errors import Refused
 from holdfast.items import HEAD, Item, Put, Update, Write, place, updated
 from holdfast.ports import Blobs, Home, Page, Store
@@ -31,6 +34,10 @@ COUNT_BYTES: Final = 5
 SWEEP_UNITS: Final = 0.5
 """Of one read of an index that holds little, which is one request."""
 
+
+DEFAULTS: Final = Settings()
+
+wall_clock: Final = SystemClock().now_ms
 
 _uncounted: Final[ContextVar[bool]] = ContextVar("holdfast_uncounted", default=False)
 
@@ -60,13 +67,14 @@ class MeteringStore:
     work.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, settings: Settings = DEFAULTS, now: Callable[[], int] = wall_clock) -> None:
         self.meter = Meter()
         self.sweeps = Meter()
         self.blob_use = BlobUse()
         self._store = store
         self._items: dict[tuple[str, str], Item] = {}
         self._enclosed = Enclosed()
+        self._indexes = Indexes(settings, now)
 
     def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
         """See ``Store.write``."""
@@ -148,7 +156,7 @@ class MeteringStore:
             size_before = self._size(before)
             self._enclosed.note(action)
             units += times * write_units(max(size_before, self._size(after)))
-            units += times * index_units(before, after)
+            units += times * self._indexes.units(action.write, before, after)
             self._keep(where, after)
             if item is not None and len(actions) > 1:
                 self._read("GetItem", (item,))  # DynamoDB's transactions return nothing, so the store reads it
@@ -226,14 +234,20 @@ class MeteringBlobs:
             yield piece
 
 
-def metered(home: Home, *, inline_bytes: int | None = None) -> tuple[Home, MeteringStore]:
+def metered(
+    home: Home,
+    *,
+    inline_bytes: int | None = None,
+    settings: Settings = DEFAULTS,
+    now: Callable[[], int] = wall_clock,
+) -> tuple[Home, MeteringStore]:
     """The same home with a meter, without the features that the home on AWS lacks, so that the engine works as it does
     there.
 
     ``inline_bytes`` is the largest body, packed, that stays in its item, by default as on AWS; larger ones are
-    written to S3 as blobs.
+    written to S3 as blobs. ``settings`` are those of the home, and ``now`` is the time there (milliseconds).
     """
-    store = MeteringStore(home.store)
+    store = MeteringStore(home.store, settings, now)
     blobs = None if home.blobs is None else MeteringBlobs(home.blobs, store.blob_use)
     inline_bytes = INLINE_BYTES if inline_bytes is None else inline_bytes
     bare = replace(

@@ -9,7 +9,9 @@ from typing import Final
 
 from holdfast.app import App
 from holdfast.backends.aws.meter import Usage
+from holdfast.backends.aws.settings import Settings
 from holdfast.cost.deployments import Deployment, InFunction, InWorker
+from holdfast.cost.metering import DEFAULTS
 from holdfast.cost.ours import Used
 from holdfast.kernel.host import Limits
 
@@ -25,7 +27,7 @@ class Path(StrEnum):
     WORKERS = "workers"
 
 
-async def try_out(
+async def try_out(  # noqa: PLR0913 - one for each thing that a trial may vary
     app: App,
     work: Callable[[int, Deployment], Awaitable[object]],
     *,
@@ -35,6 +37,7 @@ async def try_out(
     pause_seconds: float = PAUSE_SECONDS,
     inline_bytes: int | None = None,
     limits: Limits | None = None,
+    settings: Settings = DEFAULTS,
 ) -> Used:
     """Do ``work(0, deployment)``, ``work(1, deployment)``… one after the other on a new home in memory, and return the
     usage. ``work`` is what a client does, which is another process: see ``Deployment.open_client``.
@@ -42,8 +45,9 @@ async def try_out(
     The app must not be open. Its steps run for real. The first ``warm_up`` repetitions are not counted. The pauses pass
     on the running loop: in virtual time they cost nothing, elsewhere set ``pause_seconds``. What ``work``
     reads itself is counted, unless it does so in ``metering.uncounted``. ``limits`` replace those of the app.
+    ``settings`` are those of the home.
     """
-    deployed = (InWorker if path is Path.WORKERS else InFunction)(app, inline_bytes, limits)
+    deployed = (InWorker if path is Path.WORKERS else InFunction)(app, inline_bytes, limits, settings)
     async with deployed.opened(app):
         for number in range(warm_up):
             await work(number, deployed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.backends.aws.names import CLEAN_UP_INPUT, SWEEP_INPUT, base
@@ -51,9 +52,10 @@ def called_at_times(fabric: Fabric, target: Any, sweeping: Any) -> Resources:
     """
     own = base(fabric.prefix)
     sweep = "Finds what is due and what the dead have left behind"
+    sweeps = SWEEP_INPUT if fabric.parts is None else SWEEP_INPUT | {"parts": fabric.parts}
     clean_up = "Deletes what is left of executions that have expired, and large values that nothing refers to"
     return {
-        **_rule("Sweep", f"{own}-sweep", sweep, SWEEP_EVERY, SWEEP_INPUT, sweeping, tries=0, age_seconds=60),
+        **_rule("Sweep", f"{own}-sweep", sweep, SWEEP_EVERY, sweeps, sweeping, tries=0, age_seconds=60),
         **_rule(
             "CleanUp", f"{own}-clean-up", clean_up, CLEAN_UP_EVERY, CLEAN_UP_INPUT, target, tries=2, age_seconds=3600
         ),
@@ -61,7 +63,15 @@ def called_at_times(fabric: Fabric, target: Any, sweeping: Any) -> Resources:
 
 
 def _rule(
-    logical: str, name: str, told: str, every: str, event: dict[str, str], target: Any, *, tries: int, age_seconds: int
+    logical: str,
+    name: str,
+    told: str,
+    every: str,
+    event: Mapping[str, str | int],
+    target: Any,
+    *,
+    tries: int,
+    age_seconds: int,
 ) -> Resources:
     called = {
         "Id": name.rpartition("-holdfast-")[2],

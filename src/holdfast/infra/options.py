@@ -10,6 +10,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.backends.aws import names
+from holdfast.backends.aws.layout import DEFAULT_PARTS
+from holdfast.backends.aws.parts import MOST_PARTS
 from holdfast.backends.aws.routes import MAIN
 from holdfast.errors import ConfigurationError
 from holdfast.infra.function_options import Existing, Function, Routed, digest_of
@@ -97,6 +99,8 @@ class Fabric(Struct, frozen=True, kw_only=True):
                       is due, which costs two units for each message: see ``holdfast aws settings --cover stream``
     listing           executions and actors can be listed by an index, which costs a unit for each new one, instead of
                       reading the whole table: see ``holdfast aws settings --listing index``
+    parts             of the index of what is due: the function that sweeps changes their number to this one, as
+                      ``holdfast aws settings --parts`` does. Without it the number is as the settings say, at first 4
     ordered           the ordered queue, which feeds actors; an idle one costs a little
     ordered_receives  after this many receipts an ordered message becomes a dead letter
     batch_size        the most messages per invocation
@@ -120,6 +124,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
     key_arn: str | None = None
     stream: bool = False
     listing: bool = False
+    parts: int | None = None
     ordered: bool = True
     ordered_receives: int = 100
     batch_size: int = 10
@@ -141,6 +146,11 @@ class Fabric(Struct, frozen=True, kw_only=True):
             raise ConfigurationError(
                 "the stream needs a table of this template, and a function: leave out own_table (--own-table), "
                 "and give the function (--code)"
+            )
+        if self.parts is not None and self.function is None:
+            raise ConfigurationError(
+                "the function that sweeps keeps the number of parts, but there is none: holdfast aws settings --parts "
+                "changes it"
             )
         if self.listing and self.own_table:
             raise ConfigurationError(
@@ -168,6 +178,7 @@ class Fabric(Struct, frozen=True, kw_only=True):
             ("ordered_receives", self.ordered_receives, LEAST_RECEIVES, MOST_RECEIVES),
             ("alarm_table_gb", self.alarm_table_gb, 1, LARGEST_TABLE_GB),
             ("most_at_once", self.most_at_once or 2, 2, 1000),
+            ("parts", DEFAULT_PARTS if self.parts is None else self.parts, 1, MOST_PARTS),
         ):
             if not least <= value <= most:
                 raise ConfigurationError(f"{what} must be between {least} and {most}, got {value}")

@@ -237,8 +237,11 @@ class LambdaHandler:
         worker = self._worker
         assert worker is not None
         match order:
-            case Sweep():
-                return await self._sweep(worker)
+            case Sweep(parts=parts):
+                await self._sweep(worker)
+                if parts and (divide := self._app.runtime().home.divide) is not None:
+                    await divide(parts)
+                return None
             case CleanUp():
                 return await _clean(worker, deadline)
             case WakeUp():

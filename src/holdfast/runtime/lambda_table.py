@@ -28,7 +28,11 @@ from holdfast.workflows.status import status_of
 
 
 class Sweep(Struct, frozen=True, tag_field="holdfast", tag="sweep", forbid_unknown_fields=True):
-    """Check what is due and got no wake-up."""
+    """Check what is due and got no wake-up. ``parts`` is how many parts the index of what is due is to have; 0: as many
+    as it has.
+    """
+
+    parts: int = 0
 
 
 class CleanUp(Struct, frozen=True, tag_field="holdfast", tag="clean-up", forbid_unknown_fields=True):

@@ -176,7 +176,8 @@ class _Tally:
         self._faults.add(run.faults)
         wrong = [*run.violations]
         wrong += self._base.observation.differences(run.observation, self._scenario.histories)
-        if expected is not None and (happened := run.faults.counts.total()) != expected:
+        happened = run.faults.counts.total()
+        if expected is not None and happened != expected and not (self._scenario.unsteady and happened < expected):
             wrong.append(f"{happened} faults happened, not {expected}: the runs are not alike")
         if wrong:
             self._failures.append(f"{place}: {'; '.join(wrong)}")

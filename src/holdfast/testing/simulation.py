@@ -47,7 +47,8 @@ class Scenario:
     in a process of its own, without faults, and does not start again. ``alone``: it does not mix with others in a
     swarm, because it needs its client, or its database, or a user that does not come again much later. ``ends_vary``:
     its users decide how its executions end, and with which effects; only ``check`` can judge. ``later`` builds the code
-    of processes of a swarm that start later; the last of it fits whatever any other has begun.
+    of processes of a swarm that start later; the last of it fits whatever any other has begun. ``unsteady``: its
+    database refuses requests and loses answers by itself, so that a turn may fail, and runs differ in their writes.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Scenario:
     alone: bool = False
     ends_vary: bool = False
     later: Sequence[Build] = ()
+    unsteady: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -191,7 +193,7 @@ async def conclude(world: World, scenario: Scenario, result: str, violations: li
         *world.violations(),
         *unrest(items),
         *scenario.check(world.ledger),
-        *_complaints(events, world.counts, may_block=bool(scenario.later)),
+        *_complaints(events, world.counts, scenario),
         *(f"{process} left {task} behind" for process in everybody for task in process.unfinished()),
     ]
     run = Run(
@@ -222,13 +224,13 @@ def _has_retention(item: Item, process: Process) -> bool:
     return workflow is not None and workflow.policy.retention_ms is not None
 
 
-def _complaints(events: Counter[str], faults: FaultCounts, *, may_block: bool) -> list[str]:
+def _complaints(events: Counter[str], faults: FaultCounts, scenario: Scenario) -> list[str]:
     """What the engine itself reports, without a cause in the scenario."""
     reasons = sum(faults.counts[each.__name__] for each in (FailBefore, LoseAnswer, FailRead))
     alarming = ["beat_failed", "unhandled"]
-    if not may_block:
+    if not scenario.later:
         alarming.append("blocked")
-    if not reasons:
+    if not (reasons or scenario.unsteady):
         alarming.append("turn_failed")
     return [f"telemetry had {events[each]} times: {each}" for each in alarming if events[each]]
 

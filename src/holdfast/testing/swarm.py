@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from holdfast.testing.ledger import Ledger
 from holdfast.testing.process import ProcessDied
 from holdfast.testing.simulation import UNAVAILABLE, Histories, Run, Scenario, conclude, run_scenario, told
 from holdfast.testing.virtual_time import Timeline, run_virtual
-from holdfast.testing.world import Build, MemoryDatabase, User, World, swift
+from holdfast.testing.world import Build, Database, MemoryDatabase, User, World, swift
 from holdfast.workflows.record import PARTITION_PREFIX, workflow_of
 
 CHAOS_SECONDS: Final = 90.0
@@ -141,12 +141,18 @@ def _names(build: Build) -> frozenset[str]:
 
 
 def run_seeds(
-    pool: Sequence[Expectation], seeds: Iterable[int], timeline: Timeline | None = None, *, billed: bool = False
+    pool: Sequence[Expectation],
+    seeds: Iterable[int],
+    timeline: Timeline | None = None,
+    *,
+    billed: bool = False,
+    database: Callable[[], Database] | None = None,
 ) -> SwarmReport:
     """``run_swarm``, without output, for scenarios that have been run undisturbed. ``billed``: each write is paid for
-    in every seed, and not only in some.
+    in every seed, and not only in some. ``database`` makes the shared database of one seed, which may be
+    ``unsteady``; left out: one in memory.
     """
-    return together(_report_of(run_seed(pool, seed, timeline, billed=billed)) for seed in seeds)
+    return together(_report_of(run_seed(pool, seed, timeline, billed=billed, database=database)) for seed in seeds)
 
 
 def _report_of(run: SwarmRun) -> SwarmReport:
@@ -173,12 +179,18 @@ def together(reports: Iterable[SwarmReport]) -> SwarmReport:
 
 
 def run_seed(
-    pool: Sequence[Expectation], seed: int, timeline: Timeline | None = None, *, billed: bool = False
+    pool: Sequence[Expectation],
+    seed: int,
+    timeline: Timeline | None = None,
+    *,
+    billed: bool = False,
+    database: Callable[[], Database] | None = None,
 ) -> SwarmRun:
     """Run one seed. A run that cannot continue at all has failed."""
 
     async def run() -> SwarmRun:
-        return await _Swarm(pool, seed, timeline, billed=billed).run()
+        shared = MemoryDatabase(timeline, billed=billed) if database is None else database()
+        return await _Swarm(pool, seed, timeline, shared, unsteady=database is not None).run()
 
     try:
         return run_virtual(run, seed=seed)
@@ -193,7 +205,16 @@ def calls_of(seed: int) -> Random | None:
 
 
 class _Swarm:
-    def __init__(self, pool: Sequence[Expectation], seed: int, timeline: Timeline | None, *, billed: bool) -> None:
+    def __init__(
+        self,
+        pool: Sequence[Expectation],
+        seed: int,
+        timeline: Timeline | None,
+        database: Database,
+        *,
+        unsteady: bool,
+    ) -> None:
+        self._unsteady = unsteady
         self._seed = seed
         self._random = random = Random(seed)
         fitting = _disjoint(random.sample(pool, k=len(pool)))
@@ -211,7 +232,6 @@ class _Swarm:
         self._users: dict[App, dict[str, User]] = {}
         self._deploys = Deploys([each.scenario for each in self._chosen], seed)
         calls = calls_of(seed)
-        database = MemoryDatabase(timeline, billed=billed)
         self._world = World(self._build, limits=swift(limits), database=database, timeline=timeline, calls=calls)
         self._chaos = Chaos(random, self._world, LEASE_SECONDS, calls)
 
@@ -245,7 +265,8 @@ class _Swarm:
             user.cancel()
         await asyncio.gather(*users, return_exceptions=True)
         later = self._deploys.later
-        mixture = Scenario(f"seed {self._seed}", self._build, histories=Histories.FREE, later=later)
+        name, unsteady = f"seed {self._seed}", self._unsteady
+        mixture = Scenario(name, self._build, histories=Histories.FREE, later=later, unsteady=unsteady)
         run = await conclude(self._world, mixture, "", [*violations, *self._chaos.violations])
         if self._world.exchange is not None:
             run.events["invoked"] = self._world.exchange.invocations

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.asl.conformance import objects
 from tests.asl.conformance.cases import Case, Differences
 from tests.asl.conformance.matching import alike, matches, parsed, same, shown
 from tests.asl.conformance.mocks import Mocks
@@ -60,7 +61,11 @@ async def run(case: Case, mocks: Mocks, home: str = "memory://") -> Ran:
     app = hf.App("conformance", home=home, clock=clock, limits=PATIENT)
     definition = json.loads(json.dumps(_json(case["definition"])).replace('"activity_arn"', f'"{ACTIVITY}"'))
     machine = app.state_machine(
-        "machine", definition, tasks=mocks.tasks(definition), compat="aws", type=case.get("type", "STANDARD")
+        "machine",
+        definition,
+        tasks=mocks.tasks(definition) | objects.tasks(case),
+        compat="aws",
+        type=case.get("type", "STANDARD"),
     )
     async with app.worker():
         handle = await machine.start(_json(case["input"]), id="execution")

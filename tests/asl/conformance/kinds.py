@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from tests.asl.conformance import executions
+from tests.asl.conformance import definitions, executions, single_states
 from tests.asl.conformance.cases import Case, Check, Differences
 
 KINDS: dict[str, Check] = {
     "execution": executions.check,
     "execution_describe": executions.check,
     "execution_sync_express": executions.check,
+    "lint": definitions.check_lint,
+    "create_rejected": definitions.check_rejection,
+    "validate_definition": definitions.check_validation,
+    "test_state_api": single_states.check,
 }
 
 

@@ -16,7 +16,9 @@ from random import Random
 from typing import Any
 
 from botocore.exceptions import ClientError, ReadTimeoutError
-from tests.backends.aws.world import CHANGES, DynamoDatabase, InlineConnection
+from tests.backends.aws.lagging import LaggingConnection
+from tests.backends.aws.rough import RoughDatabase
+from tests.backends.aws.world import CHANGES
 
 from holdfast.backends.aws.connection import Connection
 from holdfast.items import Bounds
@@ -39,7 +41,7 @@ class Cut(StrEnum):
 Plan = Mapping[int, Cut]
 
 
-class CuttingConnection(InlineConnection):
+class CuttingConnection(LaggingConnection):
     """The way of one process to the table, cut where its plan says so."""
 
     def __init__(self, database: CuttingDatabase, plan: Plan) -> None:
@@ -75,11 +77,11 @@ async def _never() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-class CuttingDatabase(DynamoDatabase):
+class CuttingDatabase(RoughDatabase):
     """A table to which the first worker has a way that is cut. ``visitors`` came before it."""
 
-    def __init__(self, client: Any, plan: Plan, suffered: Counter[Cut], visitors: int) -> None:
-        super().__init__(client, bounds=SMALL)
+    def __init__(self, client: Any, way: Any, plan: Plan, suffered: Counter[Cut], visitors: int) -> None:
+        super().__init__(client, way=way, bounds=SMALL)
         self.suffered = suffered
         self.connections: list[CuttingConnection] = []
         self._plan = plan
@@ -90,24 +92,22 @@ class CuttingDatabase(DynamoDatabase):
         self.connections.append(CuttingConnection(self, self._plan if is_first else {}))
         return self.connections[-1]
 
-    async def close(self) -> None:
-        self.drop()  # a store whose process died within a write would wait for its end
 
-
-def cut_at_every_request(each: Scenario, client: Any, most_points: int | None) -> Counter[Cut]:
+def cut_at_every_request(each: Scenario, client: Any, most_points: int | None, *, way: Any = None) -> Counter[Cut]:
     """Let the first process die before and after each request that changes anything, and before and after each that is
     sent again because the answer to the first was lost; of more points than ``most_points`` a sample is played. What
-    the runs amount to must be the same as if nothing happened. Answers what happened how often.
+    the runs amount to must be the same as if nothing happened. Answers what happened how often. Their requests go
+    another ``way`` than that of ``client``, if one is given.
     """
     suffered, visitors = Counter[Cut](), int(each.has_client)
     databases: list[CuttingDatabase] = []
 
     def run(plan: Plan) -> Any:
         def database() -> CuttingDatabase:
-            databases.append(CuttingDatabase(client, plan, suffered, visitors))
+            databases.append(CuttingDatabase(client, way, plan, suffered, visitors))
             return databases[-1]
 
-        return run_scenario(replace(each, database=database))
+        return run_scenario(replace(each, database=database, unsteady=way is not None))
 
     base, in_memory = run({}), run_scenario(each)
     assert [*base.violations, *in_memory.observation.differences(base.observation, each.histories)] == []

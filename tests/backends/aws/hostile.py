@@ -2,7 +2,7 @@
 
 ``HOLDFAST_HOSTILE=<seed>`` sets the proxy in front of the emulator, for every home of a run. Tables are made, and
 looked at by tests, straight. A test that counts requests or units one by one is marked ``gentle``, and left out of such
-a run.
+a run. Without it some tests go through the proxy nevertheless, by ``lean``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 from tests.backends.aws.lean import LeanClient
-from tests.backends.aws.local import credentials, lean_client, shared_client, shared_server
+from tests.backends.aws.local import credentials, shared_client, shared_server
 
 from holdfast.backends.aws.connection import new_client
 from holdfast.testing.hostile import (
@@ -26,6 +26,7 @@ from holdfast.testing.hostile import (
     Rules,
     Slowness,
     Throttling,
+    TornPages,
     Transactions,
 )
 
@@ -34,7 +35,7 @@ SEED = "HOLDFAST_HOSTILE"
 OFTEN = replace(
     HOSTILE,
     transactions=Transactions(0.01),
-    torn_pages=None,
+    torn_pages=TornPages(pages=0.3, page_seconds=0.02),
     index_lag=IndexLag(0.5),
     throttling=Throttling(0.02),
     failures=Failures(0.01, 0.01),
@@ -73,8 +74,13 @@ def client(rules: Rules = OFTEN) -> Any:
 
 @functools.cache
 def lean() -> LeanClient:
-    """A client for homes in virtual time."""
-    return LeanClient(_proxy(IN_VIRTUAL_TIME).url) if is_hostile() else lean_client()
+    """A client for homes in virtual time: through the proxy, whatever the run."""
+    return LeanClient(_proxy(IN_VIRTUAL_TIME).url)
+
+
+def suffered() -> int:
+    """How many faults homes in virtual time have met so far."""
+    return _proxy(IN_VIRTUAL_TIME).report.faults.total()
 
 
 def told() -> list[str]:
@@ -92,7 +98,7 @@ MADE: list[HostileDynamoDB] = []
 @functools.cache
 def _proxy(rules: Rules) -> HostileDynamoDB:
     shared_client()  # the emulator is warm then
-    proxy = HostileDynamoDB(shared_server().endpoint, seed=int(os.environ[SEED]), rules=rules).__enter__()
+    proxy = HostileDynamoDB(shared_server().endpoint, seed=int(os.environ.get(SEED, "1")), rules=rules).__enter__()
     MADE.append(proxy)
     atexit.register(proxy.__exit__)
     return proxy

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -42,10 +43,13 @@ class LaggingConnection(InlineConnection):
 class LaggingDatabase(DynamoDatabase):
     """A table whose index lags behind by up to some minutes, drawn for every look. ``seen`` counts what that did."""
 
-    def __init__(self, client: Any, random: Random, seen: Counter[str]) -> None:
-        super().__init__(client)
+    def __init__(
+        self, client: Any, random: Random, seen: Counter[str], lags: Sequence[float] = LAGS_SECONDS, **options: Any
+    ) -> None:
+        super().__init__(client, **options)
         self._random = random
         self._seen_how = seen
+        self._lags = lags
         self._views: list[tuple[float, View]] = []
         self.remember()
 
@@ -59,7 +63,7 @@ class LaggingDatabase(DynamoDatabase):
 
     def look(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """An answer of some time ago, or of some time ago and of now in one."""
-        at = asyncio.get_running_loop().time() - self._random.choice(LAGS_SECONDS)
+        at = asyncio.get_running_loop().time() - self._random.choice(self._lags)
         now = self._views[-1][1]
         old = next((view for since, view in reversed(self._views) if since <= at), [])
         twice = self._random.random() < TWICE_SHARE

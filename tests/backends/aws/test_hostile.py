@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,18 @@ from tests.backends.aws.local import shared_server
 
 import holdfast as hf
 from holdfast.errors import StoreUnavailable
-from holdfast.testing.hostile import HOSTILE, Cuts, Fault, HostileDynamoDB, IndexLag, ShortPages, Slowness, Transactions
+from holdfast.testing.hostile import (
+    HOSTILE,
+    Cuts,
+    Fault,
+    HostileDynamoDB,
+    IndexLag,
+    Report,
+    ShortPages,
+    Slowness,
+    TornPages,
+    Transactions,
+)
 
 WANTED = (
     Fault.THROTTLED,
@@ -30,7 +42,6 @@ WANTED = (
 )
 RULES = replace(
     HOSTILE,
-    torn_pages=None,
     transactions=Transactions(0.01),
     cuts=Cuts(0.03, 0.03, 0.03),
     index_lag=IndexLag(0.5),
@@ -38,6 +49,8 @@ RULES = replace(
     short_pages=ShortPages(0.9),
 )
 AT_ONCE = 4
+SENDERS = 3
+BURST = 4
 
 
 @dataclass
@@ -133,6 +146,46 @@ async def test_messages_of_two_processes_to_one_actor_meet_and_none_is_lost(host
         while not accepted <= await sure(till.count) <= accepted + doubtful:
             await asyncio.sleep(0.05)
     hostile.report.require(1, Fault.TRANSACTION_CANCELLED)
+
+
+@pytest.mark.gentle("it has a proxy of its own")
+async def test_signals_that_come_while_a_page_is_read_are_taken_once_and_in_order(dynamodb: str, new_url: Any) -> None:
+    prefix = (await new_url()).partition("&")[0]
+    rules = replace(RULES, torn_pages=TornPages(pages=0.9, page_seconds=0.3))
+
+    def process(endpoint: str) -> tuple[hf.App, Any]:
+        app = hf.App("shop", home=f"{prefix}&endpoint={endpoint}", limits=hf.Limits(sweep_seconds=0.2))
+
+        @app.workflow
+        async def gather() -> list[str]:
+            found: list[str] = []
+            while found.count("end") < SENDERS:
+                found.append(await hf.signal("entry", str))
+            return found
+
+        return app, gather
+
+    async def send(gather: Any, sender: int, report: Report) -> int:
+        handle, sent = await sure(lambda: gather.start(id="one")), 0
+        while not report.faults[Fault.PASSED]:
+            for _ in range(BURST):
+                await sure(lambda: handle.signal("entry", f"{sender} {sent}", id=f"{sender}-{sent}"))  # noqa: B023 - it is awaited here
+                sent += 1
+        await sure(lambda: handle.signal("entry", "end", id=f"{sender}-end"))
+        return sent
+
+    with HostileDynamoDB(shared_server().endpoint, seed=11, rules=rules) as proxy:
+        (app, gather), *others = (process(proxy.url) for _ in range(1 + SENDERS))
+        async with AsyncExitStack() as running:
+            await running.enter_async_context(app.worker())
+            for other, _ in others:
+                await running.enter_async_context(other)
+            counts = await asyncio.gather(
+                *(send(same, sender, proxy.report) for sender, (_, same) in enumerate(others))
+            )
+            found = await sure((await sure(lambda: gather.start(id="one"))).result)
+    for sender, count in enumerate(counts):
+        assert [each for each in found if each.startswith(f"{sender} ")] == [f"{sender} {n}" for n in range(count)]
 
 
 async def sure(ask: Any) -> Any:

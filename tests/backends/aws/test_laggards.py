@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.backends.aws.world import StreamSettings
+from tests.backends.aws.streamed import StreamSettings
 
 import holdfast as hf
 from holdfast.backends.aws import DynamoStore, Usage

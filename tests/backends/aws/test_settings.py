@@ -14,7 +14,7 @@ from tests.backends.aws.world import new_table
 from holdfast.backends.aws import DynamoStore, Settings, Transport, due
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.layout import part_of
-from holdfast.backends.aws.parts import ANNOUNCED_MS, SETTLED_MS, change_parts, settle
+from holdfast.backends.aws.parts import ANNOUNCED_MS, SETTLED_MS, change_parts, keep_parts, settle
 from holdfast.backends.aws.settings import SETTINGS_SORT, TRUSTED_MS, KnownSettings
 from holdfast.errors import ConfigurationError, StoreUnusable
 from holdfast.items import Item, Put, Update
@@ -134,6 +134,28 @@ async def test_old_and_new_processes_find_what_each_other_writes_at_every_moment
     assert len(used) > 6, "parts of both numbers were in use"
     for store in processes:
         await store.close()
+
+
+async def test_a_function_that_sweeps_keeps_the_number_of_parts(place: Place) -> None:
+    transport = place.transport()
+    known = KnownSettings(transport, place.table, place.clock)
+    store = DynamoStore(transport, place.table, settings=known)
+    for _ in range(10):  # a sweep a minute
+        await keep_parts(store, known, 20)
+        place.clock.ms += 60_000
+    there = await known.now()
+    assert (there.parts, there.parts_before, there.since) == (20, (4,), 1_000_000_000_000 + ANNOUNCED_MS)
+    store.meter.reset()
+    for _ in range(4):
+        await keep_parts(store, known, 20)
+        place.clock.ms += 60_000
+    assert store.meter.total.requests <= 1, "nothing but the settings is read, once in five minutes"
+    await place.change(8)
+    for _ in range(20):
+        await keep_parts(store, known, 20)
+        place.clock.ms += 60_000
+    assert (await known.now()).parts == 20, "whoever else has changed it, once that has taken effect"
+    await store.close()
 
 
 async def test_a_process_that_was_frozen_for_hours_reads_the_settings_before_it_writes(place: Place) -> None:

@@ -1,12 +1,11 @@
 """Worlds on DynamoDB Local: a home for tests in real time, and a simulated one, of several processes in virtual time.
 
-Requests are real. In a simulated world each happens in one piece on the loop, so that the same seed gives the same run;
-doorbells are simulated, and blobs, as there is no S3, are in memory.
+Requests are real. In a simulated world each happens in one piece on the loop, so that the same seed gives the same run,
+and pages are torn (``tearing``); doorbells are simulated, and blobs, as there is no S3, are in memory.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import itertools
 import os
@@ -15,20 +14,18 @@ from random import Random
 from typing import Any
 
 from tests.backends.aws import hostile
+from tests.backends.aws.tearing import Tears
 
 from holdfast.backends.aws import Bells, DynamoStore, LocalDoorbell, Transport
 from holdfast.backends.aws.blobs import INLINE_BYTES
 from holdfast.backends.aws.connection import Connection, ThreadedConnection, perform
 from holdfast.backends.aws.enclosing import Action, enclosed_in
-from holdfast.backends.aws.laggards import StreamLaggards
 from holdfast.backends.aws.layout import DUE_INDEX, decode
 from holdfast.backends.aws.requests import BOUNDS, Writing
-from holdfast.backends.aws.settings import Settings
 from holdfast.backends.aws.shares import SharedSweeps
 from holdfast.backends.aws.table import table_definition
 from holdfast.backends.memory import MemoryData
 from holdfast.backends.memory.blobs import MemoryBlobs
-from holdfast.clock import Clock
 from holdfast.ids import new_id
 from holdfast.items import Bounds, Item, Put
 from holdfast.ports import Home
@@ -40,9 +37,6 @@ CHANGES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"
 """The requests by which a store changes anything."""
 
 NUMBERS = itertools.count()
-
-STREAM_LATE_SECONDS = 100.0
-"""Longer than any retry of a wake-up."""
 
 
 def new_table(client: Any) -> str:
@@ -79,6 +73,8 @@ class DynamoHomes:
             packs=True,
             bounds=BOUNDS,
             writes_are_paid=True,
+            pages_tear=True,
+            heads_go_first=True,
             reads_are_paid=True,
             hears_peers=False,
         )
@@ -104,28 +100,40 @@ class InlineConnection:
         if (known := database.known(operation, parameters)) is not None:
             return known
         database.requests += 1
-        if operation in CHANGES:
-            database.changes += 1
-            database.changed()
-        return outside().run(perform, database.way, operation, parameters)
+
+        def performed() -> dict[str, Any]:
+            return outside().run(perform, database.way, operation, parameters)
+
+        if operation == "Query" and "IndexName" not in parameters:
+            return await database.tears.read(performed)
+        if operation not in CHANGES:
+            return performed()
+        database.changes += 1
+        try:
+            return performed()
+        finally:
+            database.changed(parameters)
 
     def close(self) -> None:
         pass
 
 
 class DynamoDatabase:
-    """One new table, which each process of a world has a store on."""
+    """One new table, which each process of a world has a store on. Their requests go the ``way`` that is given, or that
+    of the run; ``client`` is for looks at the table from outside.
+    """
 
     settings: Any = None
 
-    def changed(self) -> None:
-        """Something was written."""
+    def changed(self, parameters: dict[str, Any]) -> None:
+        """A request that writes was answered, or its answer was lost."""
 
-    def __init__(self, client: Any, *, bounds: Bounds = BOUNDS, holds: Iterable[Item] = ()) -> None:
+    def __init__(self, client: Any, *, way: Any = None, bounds: Bounds = BOUNDS, holds: Iterable[Item] = ()) -> None:
         self.client = client
-        self.way = hostile.lean() if hostile.is_hostile() else client
+        self.way = way or (hostile.lean() if hostile.is_hostile() else client)
         self.table = new_table(client)
         self.stores: list[DynamoStore] = []
+        self.tears = Tears()
         self.requests = self.changes = 0
         self._bounds = bounds
         self._bells = Bells()
@@ -151,6 +159,8 @@ class DynamoDatabase:
             doorbell=LocalDoorbell(self._bells, owner),
             bounds=self._bounds,
             writes_are_paid=True,
+            pages_tear=True,
+            heads_go_first=True,
             reads_are_paid=True,
             hears_peers=False,
             sweeps=SharedSweeps(store, owner, VirtualClock()),
@@ -219,37 +229,3 @@ class DynamoDatabase:
 
     def drop(self) -> None:
         drop_table(self.client, self.table)
-
-
-class StreamSettings:
-    """The stream covers what is due, and nothing is read for it."""
-
-    def __init__(self, clock: Clock | None = None) -> None:
-        self.clock = clock or VirtualClock()
-
-    async def now(self) -> Settings:
-        return Settings(cover="stream")
-
-
-class StreamedDatabase(DynamoDatabase):
-    """A table whose stream covers what is due. It comes late, and all at once: what is still to be done by then."""
-
-    settings = StreamSettings()
-    kept = 0
-
-    def changed(self) -> None:
-        if not self._expected:
-            self._expected = True
-            asyncio.get_running_loop().call_later(STREAM_LATE_SECONDS, self._come, context=outside())
-
-    _expected = False
-
-    def _come(self) -> None:
-        self._expected = False
-        self._coming = asyncio.ensure_future(self._keep())
-
-    async def _keep(self) -> None:
-        wires = self._all_of({"TableName": self.table, "ConsistentRead": True})
-        late = [wire["p"]["S"] for wire in wires if "w" in wire and "q" not in wire]
-        transport = Transport(self.connect(), self.table, random=Random(0))
-        self.kept += await StreamLaggards(transport, self.settings).keep(late)

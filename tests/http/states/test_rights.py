@@ -22,13 +22,14 @@ TOKEN = "7" * 64
 
 READ = """
 DescribeStateMachine ListStateMachines ListStateMachineVersions DescribeStateMachineAlias ListStateMachineAliases
-DescribeActivity ListActivities ListTagsForResource
+DescribeActivity ListActivities ListTagsForResource DescribeExecution DescribeStateMachineForExecution
+ListExecutions GetExecutionHistory
 """
-WRITE = ""
+WRITE = "StartExecution StartSyncExecution"
 CONTROL = """
 CreateStateMachine UpdateStateMachine DeleteStateMachine PublishStateMachineVersion DeleteStateMachineVersion
 CreateStateMachineAlias UpdateStateMachineAlias DeleteStateMachineAlias CreateActivity DeleteActivity TagResource
-UntagResource
+UntagResource StopExecution RedriveExecution
 """
 
 

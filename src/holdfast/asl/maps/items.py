@@ -52,10 +52,16 @@ def _collection(visit: Visit, effective: Any) -> list[Any] | dict[str, Any]:
         return _by_jsonata(state, visit)
     path = "$" if state.items_path is UNSET or state.items_path is None else state.items_path
     value = read_definite(path, visit.about(effective))
-    visit.note("afterItemsPath", value)
-    if not (is_array(value) or is_object(value)):
-        raise EvaluationError(RUNTIME, f'Reference path "{path}" must point to array.')
-    return value
+    if is_array(value) or (is_object(value) and takes_objects(state)):
+        visit.note("afterItemsPath", value)
+        return value
+    told = path.removeprefix("$") if path.startswith("$$") else path
+    raise EvaluationError(RUNTIME, f'Reference path "{told}" must point to array.')
+
+
+def takes_objects(state: Map) -> bool:
+    """Whether a Map runs once for each field of an object, which AWS does for distributed ones alone."""
+    return state.processor is not None and state.processor.distributed
 
 
 def _by_jsonata(state: Map, visit: Visit) -> list[Any] | dict[str, Any]:

@@ -2,75 +2,99 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from msgspec import Struct
 
 from holdfast.asl.definition import Map
-from holdfast.asl.errors import RUNTIME, EvaluationError
+from holdfast.asl.errors import RUNTIME, StatesError
 from holdfast.asl.jsontext import compact, is_number
 from holdfast.asl.paths import read_definite
 from holdfast.asl.templates import of_type
 from holdfast.asl.visit import Visit
 
 
-class Settings(Struct, frozen=True):
-    """``concurrency`` 0 is no limit of the state's own. Without tolerance the first failure is too much."""
+class Tolerance(Struct, frozen=True):
+    """How many iterations may fail. Without a tolerance the first failure is too much."""
 
-    concurrency: int = 0
-    tolerated_count: int | None = None
-    tolerated_percentage: float | None = None
+    count: int | None = None
+    percentage: float | None = None
 
     def exceeded(self, failed: int, items: int) -> bool:
         """Whether so many failures are too many: more than the count, or than the percentage of all items."""
-        if self.tolerated_count is None and self.tolerated_percentage is None:
+        if self.count is None and self.percentage is None:
             return failed > 0
-        if self.tolerated_count is not None and failed > self.tolerated_count:
+        if self.count is not None and failed > self.count:
             return True
-        return self.tolerated_percentage is not None and failed * 100 > self.tolerated_percentage * items
+        return self.percentage is not None and failed * 100 > self.percentage * items
 
 
-def settings_of(visit: Visit, effective: Any) -> Settings:
-    """The settings of a Map. Raises ``EvaluationError``."""
+def concurrency_of(visit: Visit, effective: Any) -> int:
+    """How many iterations a Map runs at a time; 0 is no limit of its own. Raises ``StatesError``."""
     state = cast("Map", visit.state)
-    concurrency = _integer(visit, effective, "MaxConcurrency", state.max_concurrency, state.max_concurrency_path)
-    count = _integer(
-        visit, effective, "ToleratedFailureCount", state.tolerated_failure_count, state.tolerated_failure_count_path
-    )
-    percentage = _percentage(visit, effective, state)
-    visit.note("maxConcurrency", concurrency or 0)
-    visit.note("toleratedFailureCount", count)
-    visit.note("toleratedFailurePercentage", percentage)
-    return Settings(concurrency or 0, count, percentage)
-
-
-def _integer(visit: Visit, effective: Any, field: str, given: int | str | None, path: str | None) -> int | None:
-    value = _value(visit, effective, field, given, path)
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise EvaluationError(
-            RUNTIME, f'The {field}Path field refers to value "{compact(value)}" which is not a valid integer: {path}'
-        )
+    value = _value(visit, effective, "MaxConcurrency", state.max_concurrency, state.max_concurrency_path) or 0
+    if not _is_integer(value):
+        raise _no_integer("MaxConcurrency", value, state.max_concurrency_path)
     if value < 0:
-        raise EvaluationError(RUNTIME, f"The {field} field must be positive: {value}")
-    return value
+        raise StatesError(RUNTIME, f"Expected non-negative integer for MaxConcurrency, got '{value}' instead.")
+    visit.note("maxConcurrency", value)
+    return int(value)
+
+
+def tolerance_of(visit: Visit, effective: Any) -> Tolerance:
+    """How many iterations of a Map may fail. Raises ``StatesError``."""
+    state = cast("Map", visit.state)
+    count = _count(visit, effective, state)
+    percentage = _percentage(visit, effective, state)
+    if count is not None:
+        visit.note("toleratedFailureCount", count)
+    if percentage is not None:
+        visit.note("toleratedFailurePercentage", percentage)
+    return Tolerance(count, percentage)
+
+
+def _count(visit: Visit, effective: Any, state: Map) -> int | None:
+    given, path = state.tolerated_failure_count, state.tolerated_failure_count_path
+    value = _value(visit, effective, "ToleratedFailureCount", given, path)
+    if value is None and path is None:
+        return None
+    if isinstance(value, str) and value.removeprefix("-").isdigit():
+        value = int(value)
+    if not _is_integer(value):
+        raise _no_integer("ToleratedFailureCount", value, path)
+    if value < 0:
+        raise StatesError(RUNTIME, "ToleratedFailureCount cannot be negative.")
+    return int(value)
 
 
 def _percentage(visit: Visit, effective: Any, state: Map) -> float | None:
     given, path = state.tolerated_failure_percentage, state.tolerated_failure_percentage_path
     value = _value(visit, effective, "ToleratedFailurePercentage", given, path)
-    if value is None:
+    if value is None and path is None:
         return None
+    if isinstance(value, str) and value.removeprefix("-").isdigit():
+        value = int(value)
     if not is_number(value):
-        raise EvaluationError(
-            RUNTIME,
-            f'The ToleratedFailurePercentagePath field refers to value "{compact(value)}" which is not a valid float: '
-            f"{path}",
+        told = (
+            f'The ToleratedFailurePercentagePath field refers to value "{_shown(value)}" which is not a valid float: '
         )
+        raise StatesError(RUNTIME, f"{told}{path}")
     if not 0 <= value <= 100:
-        raise EvaluationError(RUNTIME, "ToleratedFailurePercentage must be between 0 and 100.")
+        raise StatesError(RUNTIME, "ToleratedFailurePercentage must be between 0 and 100.")
     return float(value)
+
+
+def _is_integer(value: Any) -> TypeGuard[int]:
+    return is_number(value) and value == int(value)
+
+
+def _no_integer(field: str, value: Any, path: str | None) -> StatesError:
+    told = f'The {field}Path field refers to value "{_shown(value)}" which is not a valid integer: {path}'
+    return StatesError(RUNTIME, told)
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else compact(value)
 
 
 def _value(visit: Visit, effective: Any, field: str, given: Any, path: str | None) -> Any:

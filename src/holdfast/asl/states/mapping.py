@@ -15,9 +15,11 @@ from holdfast.asl.events import History, Trail
 from holdfast.asl.frames import inner
 from holdfast.asl.maps.batches import Batcher, batched
 from holdfast.asl.maps.items import Item, items_of, selected
-from holdfast.asl.maps.settings import Settings, settings_of
+from holdfast.asl.maps.readers import items_read
+from holdfast.asl.maps.settings import Tolerance, concurrency_of, tolerance_of
+from holdfast.asl.maps.writers import Child, written
 from holdfast.asl.processing import Left
-from holdfast.asl.states.together import TooMuch, first_failure, together
+from holdfast.asl.together import TooMuch, first_failure, together
 from holdfast.asl.visit import Visit
 
 if TYPE_CHECKING:
@@ -35,34 +37,58 @@ async def mapped(run: Run, frame: Frame, visit: Visit, place: str) -> Left:
     state = cast("Map", visit.state)
     processor = cast("Processor", state.processor)
     effective = processing.effective_input(visit)
-    settings = settings_of(visit, effective)
-    items = await items_of(visit, effective)
-    frame.trail.note("MapStateStarted", length=len(items))
+    concurrency = concurrency_of(visit, effective)
+    items = [] if state.item_reader is not None else await items_of(visit, effective)
+    frame.trail.note("MapStateStarted", name=state.name, length=len(items))
+    tolerance = tolerance_of(visit, effective)
+    if processor.distributed:
+        frame.trail.note("MapRunStarted", name=state.name)
+    try:
+        if state.item_reader is not None:
+            items = await items_read(run, visit, effective)
+        result = await _ran(run, frame, visit, place, effective, items, concurrency, tolerance)
+    except StatesError as error:
+        if processor.distributed:
+            frame.trail.note("MapRunFailed", error=error.error, cause=error.cause)
+        raise
+    if processor.distributed:
+        frame.trail.note("MapRunSucceeded")
+    frame.trail.note("MapStateSucceeded", name=state.name)
+    visit.note("result", result)
+    return processing.left(visit, effective, result)
+
+
+async def _ran(
+    run: Run,
+    frame: Frame,
+    visit: Visit,
+    place: str,
+    effective: Any,
+    items: list[Item],
+    concurrency: int,
+    tolerance: Tolerance,
+) -> Any:
+    """The result of the iterations. Raises ``StatesError``."""
+    state = cast("Map", visit.state)
+    processor = cast("Processor", state.processor)
     inputs = [(item, selected(visit, effective, item)) for item in items]
     if state.item_batcher is not None:
         batcher = Batcher.of(visit, effective, state.item_batcher)
         inputs = [(Item(number, batch), batch) for number, batch in enumerate(batched(inputs, batcher))]
-    distributed = processor.distributed
-    iterate = partial(_child, state) if distributed else _iteration
+    iterate = partial(_child, state) if processor.distributed else _iteration
     starts = [
         partial(iterate, run, _frame(frame, visit, processor, f"{place}[{item.index}]/", item), item, given)
         for item, given in inputs
     ]
-    if distributed:
-        frame.trail.note("MapRunStarted", length=len(starts))
-    try:
-        ended = await together(starts, _limit(processor, settings), _tolerance(processor, settings, len(starts)))
-    except StatesError as error:
-        if distributed:
-            frame.trail.note("MapRunFailed", error=error.error, cause=error.cause)
-        frame.trail.note("MapStateFailed", error=error.error, cause=error.cause)
-        raise
-    if distributed:
-        frame.trail.note("MapRunSucceeded")
-    frame.trail.note("MapStateSucceeded", name=state.name)
-    result: Any = [each.output for each in ended if each.error is None]
-    visit.note("result", result)
-    return processing.left(visit, effective, result)
+    too_much = _too_much(processor, tolerance, len(starts))
+    ended = await together(starts, _limit(processor, concurrency), too_much)
+    if state.result_writer is None:
+        return [each.output for each in ended if each.error is None]
+    children = [
+        Child(_identity(state, frame, item, given), given, each)
+        for (item, given), each in zip(inputs, ended, strict=True)
+    ]
+    return await written(run, visit, effective, children)
 
 
 async def _iteration(run: Run, frame: Frame, item: Item, given: Any) -> Any:
@@ -78,13 +104,17 @@ async def _iteration(run: Run, frame: Frame, item: Item, given: Any) -> Any:
 
 async def _child(state: Map, run: Run, frame: Frame, item: Item, given: Any) -> Any:
     """A child execution of a distributed Map: it has events, an identity and an input of its own."""
+    history = History(1, kept=False)
+    context = {**frame.context, "Execution": _identity(state, frame, item, given)}
+    child = replace(frame, context=context, trail=Trail(history, 1))
+    return await run.branch(replace(run, history=history), child, given)
+
+
+def _identity(state: Map, frame: Frame, item: Item, given: Any) -> dict[str, Any]:
     execution = frame.context["Execution"]
     name = f"{execution['Name']}-{item.index}"
     label = state.label or state.name
-    own = {**execution, "Id": f"{execution['Id'].rpartition(':')[0]}/{label}:{name}", "Input": given, "Name": name}
-    history = History(1, kept=False)
-    child = replace(frame, context={**frame.context, "Execution": own}, trail=Trail(history, 1))
-    return await run.branch(replace(run, history=history), child, given)
+    return {**execution, "Id": f"{execution['Id'].rpartition(':')[0]}/{label}:{name}", "Input": given, "Name": name}
 
 
 def _frame(frame: Frame, visit: Visit, processor: Processor, path: str, item: Item) -> Frame:
@@ -92,20 +122,17 @@ def _frame(frame: Frame, visit: Visit, processor: Processor, path: str, item: It
     return inner(frame, processor, path, variables=variables, Map={"Item": item.context})
 
 
-def _limit(processor: Processor, settings: Settings) -> int:
+def _limit(processor: Processor, concurrency: int) -> int:
     most = DISTRIBUTED_CONCURRENCY if processor.distributed else INLINE_CONCURRENCY
-    return min(settings.concurrency or most, most)
+    return min(concurrency or most, most)
 
 
-def _tolerance(processor: Processor, settings: Settings, count: int) -> TooMuch:
+def _too_much(processor: Processor, tolerance: Tolerance, count: int) -> TooMuch:
     if not processor.distributed:
         return first_failure
 
-    def too_much(_place: int, _error: StatesError, failed: int) -> StatesError | None:
-        return (
-            StatesError(EXCEED_TOLERATED_FAILURE_THRESHOLD, THRESHOLD_EXCEEDED)
-            if settings.exceeded(failed, count)
-            else None
-        )
+    def judged(_place: int, _error: StatesError, failed: int) -> StatesError | None:
+        exceeded = tolerance.exceeded(failed, count)
+        return StatesError(EXCEED_TOLERATED_FAILURE_THRESHOLD, THRESHOLD_EXCEEDED) if exceeded else None
 
-    return too_much
+    return judged

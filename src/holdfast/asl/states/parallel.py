@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.asl import processing
 from holdfast.asl.definition import Parallel
-from holdfast.asl.errors import StatesError
 from holdfast.asl.frames import inner
 from holdfast.asl.processing import Left
-from holdfast.asl.states.together import together
+from holdfast.asl.together import together
 from holdfast.asl.visit import Visit
 
 if TYPE_CHECKING:
@@ -27,11 +26,7 @@ async def branched(run: Run, frame: Frame, visit: Visit, place: str) -> Left:
         partial(run.branch, run, inner(frame, branch, f"{place}[{number}]/", variables=visit.variables), given)
         for number, branch in enumerate(state.branches)
     ]
-    try:
-        ended = await together(starts, max(1, len(starts)))
-    except StatesError as error:
-        frame.trail.note("ParallelStateFailed", error=error.error, cause=error.cause)
-        raise
+    ended = await together(starts, max(1, len(starts)))
     frame.trail.note("ParallelStateSucceeded", name=state.name)
     result: list[Any] = [each.output for each in ended]
     visit.note("result", result)

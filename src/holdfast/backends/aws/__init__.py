@@ -25,7 +25,7 @@ from holdfast.backends.aws.laggards import StreamLaggards, change_cover
 from holdfast.backends.aws.listing_setup import change_listing
 from holdfast.backends.aws.meter import Meter, Usage
 from holdfast.backends.aws.objects import Objects
-from holdfast.backends.aws.parts import change_parts, settle
+from holdfast.backends.aws.parts import change_parts, keep_parts, settle
 from holdfast.backends.aws.redelivery import SqsRedelivery
 from holdfast.backends.aws.requests import BOUNDS
 from holdfast.backends.aws.routes import Routes, parse_routes
@@ -173,10 +173,9 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     tests.
     """
     address = parse_address(url)
-    owner = owner or f"aws-{new_id()[:12]}"
+    owner, clock = owner or f"aws-{new_id()[:12]}", clock or SystemClock()
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     blobs, bus, versions = address.open_blobs(s3), address.open_bus(events), address.open_versions(published, functions)
-    clock = clock or SystemClock()
     size, settings = TableSize(transport, address.table, clock), KnownSettings(transport, address.table, clock)
     store = DynamoStore(transport, address.table, settings=settings, on_close=partial(_close, blobs, bus, versions))
     ringer = address.bells(queue := queue or address.open_queues())
@@ -205,6 +204,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         pages_tear=True,
         heads_go_first=True,
         serves=address.parsed_routes().serves,
+        divide=partial(keep_parts, store, settings),
         reads_are_paid=True,
         hears_peers=False,
     )

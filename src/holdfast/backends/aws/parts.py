@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.backends.aws.layout import DUE_INDEX, part_of, text
-from holdfast.backends.aws.settings import SETTINGS_SORT, TRUSTED_MS, Settings, settings_in
+from holdfast.backends.aws.settings import SETTINGS_SORT, TRUSTED_MS, KnownSettings, Settings, settings_in
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.transport import Transport
 from holdfast.clock import MS_PER_HOUR, MS_PER_MINUTE, Clock, iso, moment
@@ -50,6 +50,19 @@ async def change_parts(store: DynamoStore, parts: int, clock: Clock) -> Settings
     wanted = replace(there, parts=parts, parts_before=before, since=now + ANNOUNCED_MS)
     await write_settings(store, item, wanted)
     return wanted
+
+
+async def keep_parts(store: DynamoStore, known: KnownSettings, parts: int) -> None:
+    """Have the index in this number of parts. It asks for nothing while the settings that this process knows say so,
+    and does nothing while an earlier change has not taken effect.
+
+    Raises ``ConfigurationError`` as ``change_parts`` does.
+    """
+    if (await known.now()).parts == parts:
+        return
+    there, now = settings_in(await store.get(SALT_PARTITION, SETTINGS_SORT)), store.clock.now_ms()
+    if there.parts != parts and there.since <= now:
+        await change_parts(store, parts, store.clock)
 
 
 async def settle(store: DynamoStore, transport: Transport, clock: Clock) -> int:

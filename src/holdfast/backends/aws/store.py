@@ -48,7 +48,7 @@ from holdfast.backends.aws.meter import Meter
 from holdfast.backends.aws.requests import Writing, enters_index
 from holdfast.backends.aws.settings import KnownSettings, Settings
 from holdfast.backends.aws.transport import RequestRefused, Transport
-from holdfast.clock import SystemClock
+from holdfast.clock import Clock, SystemClock
 from holdfast.errors import InvalidInput, Refused, StoreUnavailable, StoreUnusable
 from holdfast.ids import new_id
 from holdfast.items import HEAD, Delete, Item, Put, Update, Write, place
@@ -92,13 +92,18 @@ class DynamoStore:
     ) -> None:
         self.table = table
         self._settings = settings
-        self._clock = SystemClock() if settings is None else settings.clock
+        self._clock: Clock = SystemClock() if settings is None else settings.clock
         self._on_close = on_close
         self._transport = transport
         self._lanes = Lanes()
         self._known = Known()
         self._due = DueIndex(transport, table, self._read_parts)
         self._closed = False
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the home."""
+        return self._clock
 
     @property
     def meter(self) -> Meter:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.commands.right import Right
-from holdfast.http.states import activities, aliases, asked, machines, tags, versions
+from holdfast.http.states import activities, aliases, asked, executions, history, machines, starting, tags, versions
 from holdfast.http.states.asked import Asked
 from holdfast.http.states.service import Answer, Service
 
@@ -48,6 +48,14 @@ ACTIONS: Final[dict[str, Action]] = {
     "DeleteStateMachineAlias": Action(asked.OfAlias, _CONTROL, aliases.delete),
     "DescribeStateMachineAlias": Action(asked.OfAlias, _READ, aliases.describe),
     "ListStateMachineAliases": Action(asked.ListOfMachine, _READ, aliases.list_aliases),
+    "StartExecution": Action(asked.StartExecution, _WRITE, starting.start),
+    "StartSyncExecution": Action(asked.StartExecution, _WRITE, starting.start_sync, waits=True),
+    "DescribeExecution": Action(asked.OfExecution, _READ, executions.describe),
+    "DescribeStateMachineForExecution": Action(asked.OfExecution, _READ, executions.describe_machine),
+    "ListExecutions": Action(asked.ListExecutions, _READ, executions.list_all),
+    "GetExecutionHistory": Action(asked.GetHistory, _READ, history.get),
+    "StopExecution": Action(asked.StopExecution, _CONTROL, executions.stop),
+    "RedriveExecution": Action(asked.RedriveExecution, _CONTROL, executions.redrive),
     "CreateActivity": Action(asked.CreateActivity, _CONTROL, activities.create),
     "DeleteActivity": Action(asked.OfActivity, _CONTROL, activities.delete),
     "DescribeActivity": Action(asked.OfActivity, _READ, activities.describe),

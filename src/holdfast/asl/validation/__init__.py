@@ -1,0 +1,141 @@
+"""Whether a definition is one that Step Functions takes: rules of the specification, in the words of Step Functions.
+
+``validate`` answers a list of diagnostics for any input at all, and never raises.
+
+Sources: https://states-language.net/spec.html, and CreateStateMachine and ValidateStateMachineDefinition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from holdfast.asl.validation.diagnostic import (
+    DUPLICATE_NAME,
+    ERROR,
+    SCHEMA,
+    STYLE,
+    TOO_DEEP,
+    WARNING,
+    Diagnostic,
+    Path,
+)
+from holdfast.asl.validation.json_text import Place, line_and_column, places, read
+from holdfast.asl.validation.kinds import is_list, is_object
+from holdfast.asl.validation.states import machine, state
+from holdfast.asl.validation.visit import JSONATA, JSONPATH, Profile, Visit
+from holdfast.errors import InvalidInput
+
+__all__ = [
+    "ERROR",
+    "STYLE",
+    "WARNING",
+    "Diagnostic",
+    "Profile",
+    "refuse_invalid",
+    "rejection",
+    "response",
+    "validate",
+    "validate_state",
+]
+
+DEEPEST: Final = 120
+"""How deep objects and lists may be within each other."""
+MOST_RESULTS: Final = 100
+
+
+def validate(definition: str | Mapping[str, Any], profile: Profile | None = None) -> list[Diagnostic]:
+    """What is wrong with a definition, or may be. Text gets lines and columns; a mapping has none."""
+    value = read(definition) if isinstance(definition, str) else dict(definition)
+    if isinstance(value, Diagnostic):
+        return [value]
+    if is_too_deep(value):
+        return [Diagnostic(ERROR, TOO_DEEP, f"The definition is nested more than {DEEPEST} deep")]
+    top = JSONPATH if value.get("QueryLanguage", JSONPATH) == JSONPATH else JSONATA
+    visit = Visit(profile or Profile(), top, top, [], {}, {})
+    machine(visit, value)
+    return located(definition, visit.findings) if isinstance(definition, str) else visit.findings
+
+
+def refuse_invalid(definition: Mapping[str, Any], name: str, profile: Profile) -> None:
+    """Raise ``InvalidInput`` with all errors of the definition of a machine, if it has any."""
+    errors = [each for each in validate(definition, profile) if each.severity == ERROR]
+    if errors:
+        listed = "\n".join(f"  {each.pointer or '/'}: {each.message} ({each.code})" for each in errors)
+        raise InvalidInput(f"the definition of state machine {name!r} is not valid:\n{listed}")
+
+
+def validate_state(definition: str, profile: Profile | None = None) -> list[Diagnostic]:
+    """What is wrong with the text of a single state, whose successors are not known."""
+    value = read(definition)
+    if isinstance(value, Diagnostic):
+        return [value]
+    if is_too_deep(value):
+        return [Diagnostic(ERROR, TOO_DEEP, f"The definition is nested more than {DEEPEST} deep")]
+    visit = Visit(profile or Profile(), JSONPATH, JSONPATH, [], {}, {})
+    state(visit, (), value)
+    return located(definition, visit.findings)
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether the rules, which go into each value, would run out of stack."""
+    level: list[Any] = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner for each in level for inner in (each.values() if is_object(each) else each if is_list(each) else ())
+        ]
+        if not level:
+            return False
+    return True
+
+
+def located(text: str, findings: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """The findings with their lines, and those that only the text shows: a name that stands twice in one object."""
+    found = list(places(text))
+    positions = {place.path: place.position for place in found}
+    twice = [repeated(place) for place in found if place.again]
+    return [at_line(text, positions, each) for each in (*findings, *twice)]
+
+
+def repeated(place: Place) -> Diagnostic:
+    """The finding for a field that an object has twice: readers of JSON drop the earlier one."""
+    name = place.path[-1]
+    if len(place.path) > 1 and place.path[-2] == "States":
+        return Diagnostic(ERROR, DUPLICATE_NAME, f"Duplicate State name: {name}", place.path)
+    return Diagnostic(ERROR, SCHEMA, f"Field '{name}' is written twice", place.path)
+
+
+def at_line(text: str, positions: Mapping[Path, int], finding: Diagnostic) -> Diagnostic:
+    """The finding with the line of its value, or of the nearest value around it."""
+    path = finding.path or ()
+    while path and path not in positions:
+        path = path[:-1]
+    line, column = line_and_column(text, positions.get(path, len(text) - len(text.lstrip())))
+    return replace(finding, line=line, column=column)
+
+
+def response(findings: Iterable[Diagnostic], *, severity: str = ERROR, most: int = MOST_RESULTS) -> dict[str, Any]:
+    """What ValidateStateMachineDefinition answers. ``severity``: ``ERROR``, or ``WARNING`` for warnings too."""
+    shown = [each for each in findings if each.severity == ERROR or each.severity == severity == WARNING]
+    failed = any(each.severity == ERROR for each in shown)
+    return {
+        "result": "FAIL" if failed else "OK",
+        "diagnostics": [told(each) for each in shown[:most]],
+        "truncated": len(shown) > most,
+    }
+
+
+def told(finding: Diagnostic) -> dict[str, str]:
+    """One diagnostic of that answer."""
+    shown = {"severity": finding.severity, "code": finding.code, "message": finding.message}
+    return shown if finding.location is None else {**shown, "location": finding.location}
+
+
+def rejection(findings: Iterable[Diagnostic]) -> str | None:
+    """The message of CreateStateMachine's ``InvalidDefinition``, or ``None`` for a definition that it takes."""
+    errors = [
+        f"{each.code}: {each.message} at {each.location or 'null'}" for each in findings if each.severity == ERROR
+    ]
+    return f"Invalid State Machine Definition: '{', '.join(errors)}'" if errors else None

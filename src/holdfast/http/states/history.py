@@ -1,0 +1,116 @@
+"""GetExecutionHistory: the events of AWS, from a replay of the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from holdfast.asl.arns import EXPRESS, STATE_MACHINE
+from holdfast.asl.events import Event
+from holdfast.asl.jsontext import compact
+from holdfast.asl.reading import events_of, redrives_of
+from holdfast.http.states import asked
+from holdfast.http.states.faults import invalid_arn
+from holdfast.http.states.names import execution_arn
+from holdfast.http.states.service import Answer, Service, seconds
+from holdfast.http.states.standing import ABORTED, Standing, of_head, standing_of
+
+DATA: Final = ("input", "output", "parameters", "assignedVariables")
+"""Details that are payloads: JSON as text, which ``includeExecutionData=False`` leaves out."""
+
+_FIELDS: Final = {
+    "StateEntered": "stateEnteredEventDetails",
+    "StateExited": "stateExitedEventDetails",
+}
+
+
+async def get(service: Service, request: asked.GetHistory) -> Answer:
+    """The events of an execution, a page at a time."""
+    arn = execution_arn(request.execution_arn)
+    if arn.kind == EXPRESS:
+        raise invalid_arn(arn.text)
+    standing = await standing_of(service, arn)
+    runtime, partition = service.call.app.runtime(), standing.head.partition
+    recorded, events = await events_of(runtime, partition)
+    standing = of_head(recorded.head)
+    ends = _ends(standing, events, await redrives_of(runtime.home.store, partition))
+    told = [_told(each, standing, request) for each in (*events, *ends)]
+    if request.reverse_order:
+        told.reverse()
+    return service.sliced("events", told, request)
+
+
+def _ends(standing: Standing, events: Sequence[Event], redriven: Sequence[int]) -> list[Event]:
+    """The events that the body does not tell: that it was stopped, that its time was over, that it goes on again."""
+    error, cause = standing.failure
+    last = events[-1] if events else Event(0, 0, standing.record.created_at / 1000, "", {})
+    found: list[Event] = []
+
+    def add(type: str, at_ms: int, **details: Any) -> None:
+        found.append(Event(last.id + len(found) + 1, last.id, at_ms / 1000, type, details))
+
+    if standing.status == ABORTED:
+        add("ExecutionAborted", standing.record.ended_at or 0, error=error, cause=cause)
+    elif standing.status == "TIMED_OUT":
+        add("ExecutionTimedOut", standing.record.ended_at or 0, error=error, cause=cause)
+    elif standing.record.ended_at is None and redriven:
+        add("ExecutionRedriven", redriven[-1], redriveCount=len(redriven))
+    return found
+
+
+def _told(event: Event, standing: Standing, request: asked.GetHistory) -> Answer:
+    details = dict(event.details)
+    if event.type == "ExecutionStarted":
+        about = standing.about
+        details["roleArn"] = about.role_arn
+        if about.version:
+            details["stateMachineVersionArn"] = about.account.arn(STATE_MACHINE, about.machine, about.version)
+        if about.alias:
+            details["stateMachineAliasArn"] = about.account.arn(STATE_MACHINE, about.machine, about.alias)
+    told: Answer = {
+        "id": event.id,
+        "previousEventId": event.before,
+        "timestamp": seconds(round(event.at * 1000)),
+        "type": event.type,
+    }
+    if details:
+        told[details_field(event.type)] = _details(event.type, details, with_data=request.include_execution_data)
+    return told
+
+
+def details_field(type: str) -> str:
+    """The field of an event's details.
+
+    >>> details_field("PassStateEntered"), details_field("LambdaFunctionFailed")
+    ('stateEnteredEventDetails', 'lambdaFunctionFailedEventDetails')
+    """
+    for end, field in _FIELDS.items():
+        if type.endswith(end):
+            return field
+    return f"{type[0].lower()}{type[1:]}EventDetails"
+
+
+def _details(type: str, details: Mapping[str, Any], *, with_data: bool) -> Answer:
+    told: Answer = {}
+    for name, value in details.items():
+        if value is None and name in ("error", "cause"):
+            continue
+        if name not in DATA:
+            told[name] = value
+        elif with_data:
+            told |= _payload(type, name, value)
+    return told
+
+
+def _payload(type: str, name: str, value: Any) -> Answer:
+    if name == "assignedVariables":
+        texts = {each: _text(given) for each, given in value.items()}
+        return {name: texts, "assignedVariablesDetails": {"truncated": False}}
+    if name == "parameters" and not type.startswith("TaskScheduled"):
+        return {"input": _text(value), "inputDetails": {"truncated": False}}  # what a function is scheduled with
+    if name == "parameters":
+        return {name: _text(value)}
+    return {name: _text(value), f"{name}Details": {"truncated": False}}
+
+
+_text: Final[Callable[[Any], str]] = compact

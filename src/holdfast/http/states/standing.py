@@ -1,0 +1,159 @@
+"""An execution as the API tells of it: where it is in the store, its status, its output or its error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.asl.arns import STATE_MACHINE, Arn
+from holdfast.asl.errors import TIMEOUT, Error
+from holdfast.asl.served import SERVED, About, Given, given_to
+from holdfast.http.states.faults import no_execution
+from holdfast.http.states.service import ALL_DATA, Answer, Service, seconds
+from holdfast.workflows.record import (
+    CANCELLED,
+    COMPENSATION_FAILED,
+    COMPLETED,
+    FAILED,
+    NO_VALUE,
+    TERMINATED,
+    TIMED_OUT,
+    ExecutionRecord,
+    decode_record,
+    is_there,
+    partition_of,
+)
+
+if TYPE_CHECKING:
+    from holdfast.items import Item
+
+RUNNING: Final = "RUNNING"
+SUCCEEDED: Final = "SUCCEEDED"
+ABORTED: Final = "ABORTED"
+
+STATUS_OF: Final = {
+    COMPLETED: SUCCEEDED,
+    FAILED: "FAILED",
+    COMPENSATION_FAILED: "FAILED",
+    CANCELLED: ABORTED,
+    TERMINATED: ABORTED,
+    TIMED_OUT: "TIMED_OUT",
+}
+"""AWS's status of an execution that has ended; any other is RUNNING."""
+
+HOLDFAST_STATUSES: Final = {
+    SUCCEEDED: (COMPLETED,),
+    "FAILED": (FAILED, COMPENSATION_FAILED),
+    ABORTED: (CANCELLED, TERMINATED),
+    "TIMED_OUT": (TIMED_OUT,),
+}
+
+REDRIVABLE: Final = ("FAILED", ABORTED, "TIMED_OUT")
+
+_ERROR: Final = f"{Error.__module__}.{Error.__qualname__}"
+
+
+class Standing(Struct, frozen=True):
+    """One execution: its head, its record and what it was started with."""
+
+    head: Item
+    record: ExecutionRecord
+    given: Given
+
+    @property
+    def about(self) -> About:
+        """What it is told of itself."""
+        return self.given.about
+
+    @property
+    def status(self) -> str:
+        """Its status in AWS's words."""
+        return STATUS_OF.get(self.head.status, RUNNING)
+
+    @property
+    def failure(self) -> tuple[str | None, str | None]:
+        """Its error and cause, where it has any."""
+        error = self.record.error
+        match self.status:
+            case "TIMED_OUT":
+                return TIMEOUT, None
+            case "ABORTED" if error is not None:
+                return _stopped(error.message)
+            case "FAILED" if error is not None and error.type == _ERROR and error.args:
+                name, cause = (*error.args, None)[:2]
+                return name, cause
+            case "FAILED" if error is not None:
+                return error.type.rpartition(".")[2], error.message
+            case _:
+                return None, None
+
+    @property
+    def output(self) -> str | None:
+        """Its output as JSON text."""
+        return None if self.record.result == NO_VALUE else bytes(self.record.result).decode()
+
+    def summary(self) -> Answer:
+        """What lists tell of it."""
+        about = self.about
+        told: Answer = {
+            "executionArn": about.arn,
+            "stateMachineArn": about.machine_arn,
+            "name": about.name,
+            "status": self.status,
+            "startDate": seconds(self.record.created_at),
+        }
+        if self.record.ended_at is not None:
+            told["stopDate"] = seconds(self.record.ended_at)
+        if about.version:
+            told["stateMachineVersionArn"] = about.account.arn(STATE_MACHINE, about.machine, about.version)
+        if about.alias:
+            told["stateMachineAliasArn"] = about.account.arn(STATE_MACHINE, about.machine, about.alias)
+        return told
+
+    def described(self, included: str) -> Answer:
+        """All that is told of it but its redrives."""
+        told = self.summary()
+        error, cause = self.failure
+        told |= {name: value for name, value in (("error", error), ("cause", cause)) if value is not None}
+        if included != ALL_DATA:
+            return told
+        told |= {"input": self.given.input, "inputDetails": {"included": True}}
+        if self.output is not None:
+            told |= {"output": self.output, "outputDetails": {"included": True}}
+        return told
+
+
+class Stop(Struct, frozen=True):
+    """What StopExecution was given, as the reason of the cancellation holds it."""
+
+    error: str | None = None
+    cause: str | None = None
+
+
+def _stopped(reason: str) -> tuple[str | None, str | None]:
+    try:
+        given = msgspec.json.decode(reason, type=Stop)
+    except msgspec.MsgspecError:
+        return None, reason or None
+    return given.error, given.cause
+
+
+async def standing_of(service: Service, arn: Arn) -> Standing:
+    """The execution that an ARN names. Raises ``Fault``."""
+    head = await service.call.app.runtime().home.store.get(partition_in(arn))
+    if not is_there(head, service.now_ms()):
+        raise no_execution(arn.text)
+    return of_head(head)
+
+
+def partition_in(arn: Arn) -> str:
+    """Where the execution of an ARN is."""
+    return partition_of(SERVED, ":".join(arn.names))
+
+
+def of_head(head: Item) -> Standing:
+    """The execution of a head."""
+    record = decode_record(head.body)
+    return Standing(head, record, given_to(bytes(record.input)))

@@ -1,0 +1,133 @@
+"""StartExecution and StartSyncExecution, by AWS's rules for names that are used again."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from holdfast import ids
+from holdfast.asl.arns import Arn
+from holdfast.asl.served import EXPRESS_SECONDS, About, ServedMachines, served_by
+from holdfast.asl.stored.records import EXPRESS, Alias, Revision, StoredMachine
+from holdfast.errors import ConfigurationError, IdempotencyMismatch, PayloadTooLarge
+from holdfast.http.states import asked
+from holdfast.http.states.faults import Fault, no_machine
+from holdfast.http.states.machines import found
+from holdfast.http.states.names import checked_name, machine_arn
+from holdfast.http.states.service import Answer, Service, seconds
+from holdfast.http.states.standing import RUNNING, Standing, of_head
+from holdfast.workflows.record import partition_of
+from holdfast.workflows.wait_for_end import ended
+
+if TYPE_CHECKING:
+    from holdfast.items import Item
+
+LARGEST_INPUT_BYTES: Final = 262_144
+
+PATIENCE_SECONDS: Final = EXPRESS_SECONDS + 5.0
+BILLED_MB: Final = 64
+"""What AWS bills at least: memory in steps of 64 MB, and time in steps of 100 ms."""
+
+
+async def start(service: Service, request: asked.StartExecution) -> Answer:
+    """Start an execution. Raises ``Fault`` for a name that has, or had, another one."""
+    standing = await _started(service, request)
+    return {"executionArn": standing.about.arn, "startDate": seconds(standing.record.created_at)}
+
+
+async def start_sync(service: Service, request: asked.StartExecution) -> Answer:
+    """Start an express execution, and answer once it has ended."""
+    arn = machine_arn(request.state_machine_arn)
+    machine = await found(service, arn)
+    if machine.type != EXPRESS:
+        raise Fault("StateMachineTypeNotSupported", "This operation is not supported by this type of state machine")
+    standing = await _started(service, request)
+    runtime = service.call.app.runtime()
+    try:
+        await service.call.within(PATIENCE_SECONDS, ended(runtime, standing.head.partition))
+    except TimeoutError:
+        raise Fault("ServiceUnavailable", "the execution goes on, and the server stops waiting for it", 503) from None
+    head = await runtime.home.store.get(standing.head.partition)
+    assert head is not None  # it has just ended
+    told = of_head(head).described(request.included_data)
+    took_ms = (of_head(head).record.ended_at or 0) - standing.record.created_at
+    billed = {"billedMemoryUsedInMB": BILLED_MB, "billedDurationInMilliseconds": -(-took_ms // 100) * 100}
+    return told | {"billingDetails": billed}
+
+
+async def _started(service: Service, request: asked.StartExecution) -> Standing:
+    arn = machine_arn(request.state_machine_arn)
+    machine = await found(service, arn)
+    revision, version, alias = _chosen(machine, arn)
+    _check_input(request.input)
+    express = ids.new_id() if machine.type == EXPRESS else ""
+    about = About(
+        account=service.account,
+        machine=machine.name,
+        name=checked_name(request.name) if request.name else str(UUID(hex=ids.new_id())),
+        role_arn=revision.role_arn,
+        express=str(UUID(hex=express)) if express else "",
+        version=version,
+        alias=alias,
+        revision=revision.id,
+    )
+    served = serving(service)
+    definition = await service.shelf.definition(revision.digest)
+    runtime = service.call.app.runtime()
+    try:
+        head = await served.start(runtime, about, definition, request.input)
+    except IdempotencyMismatch:
+        there = await runtime.home.store.get(partition_of(served.workflow.name, about.id))
+        return _same(there, about, request.input)
+    except PayloadTooLarge as error:
+        raise Fault("InvalidExecutionInput", f"Invalid State Machine Execution Input: '{error}'") from None
+    return _same(head, about, request.input)  # one that was created just now has not ended
+
+
+def _same(there: Item | None, about: About, input: str) -> Standing:
+    """The execution of this name, if it runs and has this input."""
+    standing = None if there is None else of_head(there)
+    if standing is None or standing.status != RUNNING or standing.given.input != input:
+        raise Fault("ExecutionAlreadyExists", f"Execution Already Exists: '{about.arn}'")
+    return standing
+
+
+def _chosen(machine: StoredMachine, arn: Arn) -> tuple[Revision, str, str]:
+    """The revision to run, and the version and the alias that led to it."""
+    if not arn.qualifier:
+        return machine.revision, "", ""
+    alias = machine.aliases.get(arn.qualifier)
+    number = arn.qualifier if alias is None else str(_drawn(alias))
+    version = machine.version(number)
+    if version is None:
+        raise no_machine(arn.text)
+    return version.revision, number, "" if alias is None else arn.qualifier
+
+
+def _drawn(alias: Alias) -> int:
+    weights = [each.weight for each in alias.routes]
+    return Random(ids.new_seed()).choices([each.version for each in alias.routes], weights)[0]
+
+
+def _check_input(input: str) -> None:
+    if len(input.encode()) > LARGEST_INPUT_BYTES:
+        raise Fault(
+            "InvalidExecutionInput",
+            f"Invalid State Machine Execution Input: 'input is over {LARGEST_INPUT_BYTES} bytes'",
+        )
+    try:
+        json.loads(input)
+    except ValueError as error:
+        raise Fault("InvalidExecutionInput", f"Invalid State Machine Execution Input: '{error}'") from None
+
+
+def serving(service: Service) -> ServedMachines:
+    """What runs machines here. Raises ``ConfigurationError`` if the app declares nothing for them."""
+    served = served_by(service.call.app)
+    if served is None:
+        raise ConfigurationError(
+            "the app runs no machines that requests create: declare with app.state_machines(...) what they may call"
+        )
+    return served

@@ -1,0 +1,115 @@
+"""``holdfast asl``: definitions are checked, single states are tested, and machines are drawn, without a home."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+PAY = {
+    "Type": "Task",
+    "Resource": "pay",
+    "Next": "Done",
+    "Retry": [{"ErrorEquals": ["Busy"], "MaxAttempts": 1}],
+    "Catch": [{"ErrorEquals": ["Declined"], "Next": "Done", "ResultPath": "$.why"}],
+}
+CHECKOUT = {"StartAt": "Pay", "States": {"Pay": PAY, "Done": {"Type": "Succeed"}}}
+
+
+@pytest.fixture
+def checkout(shop):
+    shop.path("checkout.json").write_text(json.dumps(CHECKOUT, indent=1), encoding="utf-8")
+    return "checkout.json"
+
+
+def test_lint_names_the_line_of_each_finding(shop, checkout):
+    result = shop.invoke("asl", "lint", checkout, "--aws")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        "checkout.json:6:4: ERROR SCHEMA_VALIDATION_FAILED Value is not a valid resource ARN (/States/Pay/Resource)",
+        "1 checked: 1 error, 0 others",
+    ]
+
+
+def test_lint_of_a_machine_that_runs_here_takes_any_resource(shop, checkout):
+    result = shop.invoke("asl", "lint", checkout)
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "1 checked: 0 errors, 1 others")
+
+
+def test_lint_checks_several_files_and_answers_in_json(shop, checkout):
+    shop.path("broken.json").write_text('{"StartAt"\n: "a",}', encoding="utf-8")
+    result = shop.invoke("asl", "lint", checkout, "broken.json", "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert [(each["file"], each["severity"], each["line"]) for each in found] == [
+        ("checkout.json", "STYLE", 6),
+        ("broken.json", "ERROR", 2),
+    ]
+    assert found[1].keys() == {"file", "line", "column", "severity", "code", "message", "pointer"}
+
+
+def test_lint_of_a_template_lets_values_to_come_through(shop):
+    machine = {"StartAt": "S", "States": {"S": {"Type": "Task", "Resource": "${Function}", "End": True}}}
+    shop.path("template.json").write_text(json.dumps(machine), encoding="utf-8")
+    assert shop.invoke("asl", "lint", "template.json", "--aws").exit_code == 1
+    assert shop.invoke("asl", "lint", "template.json", "--aws", "--template").exit_code == 0
+
+
+def test_a_file_that_is_not_there_is_wrong_usage(shop):
+    result = shop.invoke("asl", "lint", "nowhere.json")
+    assert result.exit_code == 2
+    assert "nowhere.json cannot be read" in result.stderr
+
+
+def test_a_state_is_tested_with_a_mock(shop, checkout):
+    answer = shop.json("asl", "test", checkout, "--state", "Pay", "--input", '{"cents": 1}', "--mock", '{"paid": true}')
+    assert (answer["status"], answer["output"], answer["next_state"]) == ("SUCCEEDED", {"paid": True}, "Done")
+    assert answer["inspection"]["input"] == {"cents": 1}
+
+
+def test_a_state_is_tested_with_an_error(shop, checkout):
+    result = shop.invoke("asl", "test", checkout, "--state", "Pay", "--error", "Declined", "--cause", "no money")
+    assert result.exit_code == 0
+    lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines()[1:])
+    assert result.stdout.startswith("CAUGHT_ERROR\n")
+    assert lines["output"] == '{"why": {"Error": "Declined", "Cause": "no money"}}'
+    assert (lines["error"], lines["next"]) == ("Declined", "Done")
+
+
+@pytest.mark.parametrize(("retries", "status", "exit_code"), [("0", "RETRIABLE", 0), ("1", "FAILED", 1)])
+def test_a_state_is_retried_as_often_as_it_says(retries, status, exit_code, shop, checkout):
+    result = shop.invoke("asl", "test", checkout, "--state", "Pay", "--error", "Busy", "--retries", retries)
+    assert (result.stdout.splitlines()[0], result.exit_code) == (status, exit_code)
+
+
+def test_a_mock_is_either_a_result_or_an_error(shop, checkout):
+    result = shop.invoke("asl", "test", checkout, "--state", "Pay", "--mock", "1", "--error", "E")
+    assert result.exit_code == 2
+
+
+def test_a_state_that_is_not_there_is_an_error(shop, checkout):
+    assert shop.refusal("asl", "test", checkout, "--state", "Refund")["message"] == "State not found in definition"
+
+
+def test_a_graph_is_an_outline(shop, checkout):
+    result = shop.invoke("asl", "graph", checkout)
+    assert result.stdout.splitlines() == ["▶ Pay (Task) → Done, Done [Declined]", "Done (Succeed) → ■"]
+
+
+def test_a_graph_is_a_picture(shop, checkout):
+    result = shop.invoke("asl", "graph", checkout, "--svg")
+    assert result.stdout.startswith("<svg ")
+    assert ">Pay</text>" in result.stdout
+
+
+def test_a_graph_in_json_has_layers_and_edges(shop, checkout):
+    answer = shop.json("asl", "graph", checkout)
+    assert [[node["name"] for node in layer] for layer in answer["layers"]] == [["Pay"], ["Done"]]
+    assert answer["edges"][1] == {"source": "Pay", "target": "Done", "label": "Declined"}
+
+
+def test_an_invalid_machine_is_not_drawn(shop):
+    shop.path("bad.json").write_text('{"StartAt": "S", "States": {}}', encoding="utf-8")
+    assert (
+        "the definition of state machine 'bad.json' is not valid" in shop.refusal("asl", "graph", "bad.json")["message"]
+    )
