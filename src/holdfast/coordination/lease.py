@@ -77,13 +77,12 @@ async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as 
     ``spare``: the last claim was ``unanswered``. Then a lapsed lease of a living owner is renewed for it, in place of
     the takeover: the store takes writes again, and the owner first writes what it has.
     """
-    open_head = StatusIn(claimable)
 
     def attempt(when: Condition) -> Update:
         return Update(
             partition=partition,
             sort=sort,
-            when=AllOf((when, open_head)),
+            when=AllOf((when, StatusIn(claimable))),
             status=running,
             owner=owner,
             lease_until=until,
@@ -101,14 +100,11 @@ async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as 
     if there.owner is None:
         return Held("", NEVER)
     gone = there.owner == owner or not alive(there.owner)
-    held = OwnerIs(there.owner, there.epoch)
-    when = held if gone else _lapsed(there, held, now, silent)
-    if when is None:
+    if (when := _left_behind(there, there.owner, now, silent, gone=gone)) is None:
         return Held(there.owner, there.lease_until or NEVER)
     try:
         if spare and not gone:
-            await store.write(Update(partition=partition, sort=sort, when=when, lease_until=until))
-            return Held(there.owner, until)
+            return await _respite(store, there, there.owner, when, until)
         return Claimed(_loaded(await store.write(attempt(when))), takeover=True, died=there.owner != owner)
     except StoreUnavailable:
         if gone:
@@ -118,8 +114,19 @@ async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as 
         return Held(refused.item.owner or "", now) if refused.item is not None else Closed(None)
 
 
-def _lapsed(there: Item, held: OwnerIs, now: int, silent: Item | None) -> Condition | None:
-    """The condition under which a lease has lapsed, and is ``held`` as it was seen; ``None`` if it has not lapsed."""
+async def _respite(store: Store, there: Item, owner: str, when: Condition, until: int) -> Held:
+    """Renew a lease that has lapsed for its owner."""
+    await store.write(Update(partition=there.partition, sort=there.sort, when=when, lease_until=until))
+    return Held(owner, until)
+
+
+def _left_behind(there: Item, owner: str, now: int, silent: Item | None, *, gone: bool) -> Condition | None:
+    """The condition under which a lease is as it was seen, and has lapsed unless its owner is ``gone``; ``None`` if it
+    has not lapsed.
+    """
+    held = OwnerIs(owner, there.epoch)
+    if gone:
+        return held
     if there.lease_until is not None and there.lease_until < now:
         return AllOf((held, LeaseLapsed(now)))
     if is_leased(silent, held.owner, held.epoch) and silent.lease_until == there.lease_until:
