@@ -177,6 +177,13 @@ class CallbackHandle:
         found = await self._verified(runtime)
         await self._answer(runtime, *found, error=callback_error(error_type, message))
 
+    async def answer(self, *, value: Raw = NO_VALUE, error: Exception | None = None) -> None:
+        """Answer with a value that is encoded already, or with an error that the body sees as itself. Raises, and takes
+        repeats, as ``complete``.
+        """
+        runtime = self._connect()
+        await self._answer(runtime, *await self._verified(runtime), value=value, error=error)
+
     async def heartbeat(self) -> None:
         """Report that the work continues; the callback's heartbeat time-out starts again."""
         runtime = self._connect()

@@ -183,6 +183,10 @@ class Update(Struct, frozen=True, kw_only=True, gc=False):
 
     A field left ``UNSET`` keeps its value; ``add_revision`` and ``add_epoch`` are added in place. With ``load`` the
     store returns the item as it is afterwards. An update of a missing item is refused.
+
+    With ``wakes`` it only makes the owner look at the messages that its call puts. A store may apply it after them, and
+    together with others of its kind. Of a call without an answer, the messages may then be there without it. So a
+    process that has to send a message, and finds it in its place, sends this update again.
     """
 
     partition: str
@@ -197,6 +201,7 @@ class Update(Struct, frozen=True, kw_only=True, gc=False):
     add_revision: int = 0
     add_epoch: int = 0
     load: bool = False
+    wakes: bool = False
 
 
 class Delete(Struct, frozen=True, gc=False):

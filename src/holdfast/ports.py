@@ -32,7 +32,7 @@ class Store(Protocol):
         """Apply all writes or none, durably, in the order of the calls; the writes of one call touch different items.
 
         A message (an item whose sort key begins with ``i#`` or ``o#``) is put by a call that writes its head too: a
-        store may keep both in one place. It goes when its head is deleted or replaced.
+        store may keep both in one place; see ``Update.wakes``. It goes when its head is deleted or replaced.
         Returns one entry per write: the item for an ``Update`` with ``load``, else ``None``. Raises ``Refused`` for
         the first write whose condition does not hold, and ``StoreUnavailable`` if the outcome is unknown.
         """
@@ -344,14 +344,15 @@ class Home(Struct, frozen=True):
 
     With ``blobs``, bodies of more than ``inline_bytes`` go there; without, they stay in their items. If the store
     ``packs`` bodies, their packed size counts. ``bounds`` are the limits of one call of the store, if they are lower
-    than any caller would need. ``writes_are_paid``: work that can wait shares a write. ``reads_are_paid``: waiting
-    callers poll seldom. ``pages_tear``: a page of a query is no snapshot, and may show a part of a commit.
-    ``heads_go_first``: an expired head may be deleted before the other items of its partition.
-    ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn when the home was created, and is
-    unique; empty: read it when it is needed. ``token`` returns what a caller on this machine must send to the home's
-    API, which only its owner can read. ``sealed``: bodies are stored sealed, so no other place, such as a log, may hold
-    their values. ``serves`` says of a partition whether this process works on it, if it has the code. ``divide`` has
-    the index of what is due in a number of parts, where it has parts; it may be called again and again.
+    than any caller would need. ``writes_are_paid``: work that can wait shares a write; ``units_of`` an item are those
+    of a write of it, if its size matters. ``reads_are_paid``: waiting callers poll seldom. ``pages_tear``: a page of a
+    query is no snapshot, and may show a part of a commit. ``heads_go_first``: an expired head may be deleted before the
+    other items of its partition. ``hears_peers``: the doorbell knows the home's other processes. ``salt`` was drawn
+    when the home was created, and is unique; empty: read it when it is needed. ``token`` returns what a caller on this
+    machine must send to the home's API, which only its owner can read. ``sealed``: bodies are stored sealed, so no
+    other place, such as a log, may hold their values. ``serves`` says of a partition whether this process works on it,
+    if it has the code. ``divide`` has the index of what is due in a number of parts, where it has parts; it may be
+    called again and again.
     """
 
     url: str
@@ -376,6 +377,7 @@ class Home(Struct, frozen=True):
     services: Services | None = None
     dead_letters: DeadLetters | None = None
     writes_are_paid: bool = False
+    units_of: Callable[[Item], int] | None = None
     reads_are_paid: bool = False
     pages_tear: bool = False
     heads_go_first: bool = False

@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast as hf
-from holdfast.actors.mailbox.delivery import deliver, some_head
+from holdfast.actors.mailbox.delivery import deliver
+from holdfast.actors.mailbox.post import some_head
 from holdfast.actors.record import DEPARTURE_PREFIX, PARTITION_PREFIX, TAKEN
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.items import HEAD, Bounds, Put, Write, place

@@ -113,3 +113,80 @@ def test_an_invalid_machine_is_not_drawn(shop):
     assert (
         "the definition of state machine 'bad.json' is not valid" in shop.refusal("asl", "graph", "bad.json")["message"]
     )
+
+
+# ── Whole machines ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+BUSY_AT_FIRST = '[{"Throw": {"Error": "Busy", "Cause": "later"}}, {"Return": {"paid": true}}]'
+WAITING = {
+    "StartAt": "Wait",
+    "States": {"Wait": {"Type": "Wait", "Seconds": 86400, "Next": "Pay"}, **CHECKOUT["States"]},
+}
+
+
+@pytest.fixture
+def waiting(shop):
+    shop.path("waiting.json").write_text(json.dumps(WAITING), encoding="utf-8")
+    return "waiting.json"
+
+
+def test_a_machine_runs_in_virtual_time_with_mocks(shop, waiting):
+    answer = shop.json("asl", "run", waiting, "--input", '{"n": 1}', "--mock", f'{{"Pay": {BUSY_AT_FIRST}}}')
+    assert (answer["status"], answer["output"], answer["error"]) == ("SUCCEEDED", {"paid": True}, None)
+    types = [event["type"] for event in answer["events"]]
+    assert [types.count(each) for each in ("TaskStateEntered", "TaskScheduled", "TaskFailed")] == [1, 2, 1]
+    assert answer["events"][-1]["at"] - answer["events"][0]["at"] == 86_401
+
+
+def test_a_machine_that_fails_says_why(shop, waiting):
+    result = shop.invoke("asl", "run", waiting, "--mock", '{"Pay": {"Throw": {"Error": "Lost", "Cause": "no way"}}}')
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[-3:] == ["FAILED", 'error: "Lost"', 'cause: "no way"']
+    assert lines[-4].split() == ["86400.000s", "ExecutionFailed", "Lost:", "no", "way"]
+
+
+def test_an_error_of_a_mock_is_caught(shop, waiting):
+    answer = shop.json(
+        "asl", "run", waiting, "--mock", '{"Pay": {"Throw": {"Error": "Declined", "Cause": "no money"}}}'
+    )
+    assert answer["output"] == {"why": {"Error": "Declined", "Cause": "no money"}}
+
+
+def test_a_machine_runs_on_the_real_clock(shop, checkout):
+    assert shop.json("asl", "run", checkout, "--real-time", "--mock", '{"Pay": {"Return": 1}}')["output"] == 1
+
+
+@pytest.mark.parametrize(
+    ("mocks", "message"),
+    [
+        ("{}", "state 'Pay' calls 'pay', which is not done here: mock it by {\"Pay\": {\"Return\": …}}"),
+        ('{"Pay": 1}', "these are no mocks: "),
+        ('{"Pay": {"Throw": {"Cause": "why"}}}', "these are no mocks: "),
+        ('{"Pay": {"Return": 1, "Throw": {"Error": "E"}}}', "state 'Pay' calls 'pay', which is not done here"),
+        ('{"Pay": []}', "state 'Pay' calls 'pay', which is not done here"),
+        (
+            '{"Pay": {"Return": 1}, "Wait": {"Return": 1}}',
+            "there is a mock for 'Wait', which is no Task of the machine",
+        ),
+        ("[]", "these are no mocks: "),
+    ],
+)
+def test_every_task_needs_a_mock(mocks, message, shop, waiting):
+    assert shop.refusal("asl", "run", waiting, "--mock", mocks)["message"].startswith(message)
+
+
+def test_what_an_execution_costs_is_compared_with_step_functions(shop, waiting):
+    answer = shop.json("asl", "cost", waiting, "--mock", f'{{"Pay": {BUSY_AT_FIRST}}}')
+    assert (answer["status"], answer["states_entered"], answer["retries"]) == ("SUCCEEDED", 3, 1)
+    (transitions,) = answer["step_functions"]["lines"]
+    assert (transitions["count"], answer["step_functions"]["usd_per_million"]) == (6, 150)
+    written = next(each for each in answer["holdfast"]["lines"] if each["what"] == "DynamoDB: written")
+    assert written["count"] > 0
+    assert answer["holdfast"]["usd_per_million"] < answer["step_functions"]["usd_per_million"]
+
+
+def test_the_comparison_is_told_to_people(shop, waiting):
+    result = shop.invoke("asl", "cost", waiting, "--mock", '{"Pay": {"Return": 1}}')
+    assert "AWS Step Functions, standard: $125.00 per million" in result.stdout
+    assert "Holdfast: waiting.json: $" in result.stdout

@@ -130,7 +130,7 @@ def test_one_that_fails_is_priced_too(shop):
 
 def test_an_actors_call_is_priced(shop):
     answer = shop.json("cost", "actor", "Cart", "u1", "add", '["lamp"]', "--yes", "--runs", "4")
-    assert lines(answer["bill"]) == {"DynamoDB: written": 5, "DynamoDB: read": 1}
+    assert lines(answer["bill"]) == {"DynamoDB: written": 2.75, "DynamoDB: read": 1}, "three replies have moved"
     assert answer["elsewhere"] == []
 
 
@@ -165,7 +165,7 @@ async def awaiting() -> None:
 """
 
 
-@pytest.mark.parametrize(("name", "units_without_looks", "units_of_a_look"), [("parent", 20, 5), ("awaiting", 35, 8)])
+@pytest.mark.parametrize(("name", "units_without_looks", "units_of_a_look"), [("parent", 20, 5), ("awaiting", 37, 8)])
 def test_looks_at_what_is_awaited_for_ten_minutes_are_eight(shop, name, units_without_looks, units_of_a_look):
     shop.path("family.py").write_text(FAMILY)
     result = shop.invoke("cost", "workflow", name, "--yes", "--json", app="family:app")

@@ -141,6 +141,25 @@ class QueueMark(Struct, frozen=True):
     sent_at: int
 
 
+class Reply(Struct, frozen=True, omit_defaults=True):
+    """What a request was answered; ``fingerprint`` is that of its method and arguments.
+
+    ``parked``: it has no answer, for its message was parked. It is applied when that is put back, and not before.
+    """
+
+    fingerprint: str
+    value: Raw = NO_VALUE
+    error: ErrorRecord | None = None
+    parked: bool = False
+
+
+class KeptReply(Struct, frozen=True, array_like=True):
+    """A reply in the head of its actor, and until when it is kept (milliseconds)."""
+
+    until: int
+    reply: Reply
+
+
 class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, rename={"failures": "trouble"}):
     """The body of an actor's head. An empty body stands for an actor that has not begun.
 
@@ -149,7 +168,8 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, rename=
     message of its own. ``parked_up_to`` is the last place in the inbox that a message was parked from: one that is
     delivered again comes to its old place, so none behind it needs to be looked for among the parked ones. ``left_by``
     names the commit with which its owner released it: one that was not answered knows itself by that. ``recent`` are
-    messages whose reply no caller awaits, by their ids, and until when (milliseconds) each may come again.
+    messages whose reply no caller awaits, by their ids, and until when (milliseconds) each may come again. ``replies``
+    are those that are kept in the head (``turn.kept_replies``), by the ids of their calls.
 
     ``departing``: there may be departures among its items. ``marks`` are the stamps of the last numbered messages that
     it has applied, by sender; those that have no room here are in items of their own, none beyond ``marked_up_to``.
@@ -167,6 +187,7 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, rename=
     parked_up_to: str = ""
     left_by: str = ""
     recent: dict[str, int] = {}
+    replies: dict[str, KeptReply] = {}
     departing: bool = False
     marks: dict[str, int] = {}
     marked_up_to: int = 0
@@ -228,18 +249,6 @@ def timer_call(name: str, timer: TimerRecord, tick: int) -> Call:
     """The message that a timer's firing is; it was sent when it was due."""
     id = f"timer/{name}/{timer.set_count}/{tick}"
     return Call(id=id, method=timer.method, args=timer.args, sent_at=tick, naming=timer.naming)
-
-
-class Reply(Struct, frozen=True, omit_defaults=True):
-    """What a request was answered; ``fingerprint`` is that of its method and arguments.
-
-    ``parked``: it has no answer, for its message was parked. It is applied when that is put back, and not before.
-    """
-
-    fingerprint: str
-    value: Raw = NO_VALUE
-    error: ErrorRecord | None = None
-    parked: bool = False
 
 
 class Departure(Struct, frozen=True):

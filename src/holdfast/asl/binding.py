@@ -45,13 +45,17 @@ class Tasks:
     def check(self, machine: Machine, name: str) -> None:
         """Raise ``ConfigurationError`` if nothing is mapped for a Task of the machine."""
         for state in tasks_in(machine.processor):
-            if self._target(state) is None and not is_activity(state.resource):
+            if self._target(state) is None and not self.offers(state.resource):
                 resource = resource_of(state.resource)
                 raise ConfigurationError(
                     f"state machine {name!r}: nothing is mapped for {state.resource!r}, the resource of state "
                     f"{state.name!r}. Give it a function: tasks={{{resource.name!r}: function}}; the key is the "
                     "resource, its last part, the state's name, or a pattern such as 'arn:aws:states:::sqs:*'"
                 )
+
+    def offers(self, resource: str) -> bool:
+        """Whether a resource needs nothing that is mapped for it."""
+        return is_activity(resource)
 
     def _target(self, state: Task) -> Any:
         resource = resource_of(state.resource)
@@ -75,7 +79,7 @@ class Tasks:
         target = self._target(state)
         if target is None:
             raise EvaluationError(RUNTIME, _nothing_for(resource))
-        step = _step_for(target, state.resource, limits)
+        step = step_for(target, state.resource, limits)
         begin, end = _event_names(state.resource)
         frame.trail.note(f"{begin}Scheduled", resource=resource.text, parameters=given)
         frame.trail.note(f"{begin}Started")
@@ -98,7 +102,7 @@ class Tasks:
             raise StatesError(RUNTIME, f"Nothing is mapped for the resource {resource}.")
         run.pace.operations += 1
         try:
-            return await call_step(run.activation, _step_for(target, resource, Limits()), (compact(given),), {})
+            return await call_step(run.activation, step_for(target, resource, Limits()), (compact(given),), {})
         except Exception as error:
             raise failure_of(error) from error
 
@@ -145,7 +149,10 @@ def _event_names(resource: str) -> tuple[str, str]:
     return ("Activity", "Activity") if is_activity(resource) else ("Task", "Task")
 
 
-def _step_for(target: Any, resource: str, limits: Limits) -> Step[..., Any]:
+def step_for(target: Any, resource: str, limits: Limits) -> Step[..., Any]:
+    """What is mapped for a resource, as a step of one attempt: the machine itself tries again. Raises ``InvalidInput``
+    for what cannot be called.
+    """
     function = target.function if isinstance(target, Mock | Step) else target
     if not callable(function):
         raise InvalidInput(f"what is mapped for {resource!r} is a function or a step, not {target!r}")

@@ -46,7 +46,7 @@ def state_machines(
     by name. What is not mapped cannot be called: nothing is found by a name in a definition (G12). Declare it where the
     app is declared, so that every worker runs them. Raises ``DuplicateName`` if it was declared before.
     """
-    from holdfast.asl.binding import Tasks  # noqa: PLC0415 - only an app with state machines loads them
-    from holdfast.asl.served import ServedMachines  # noqa: PLC0415 - it is loaded when it is used
+    from holdfast.asl.served import ServedMachines  # noqa: PLC0415 - only an app with state machines loads them
+    from holdfast.asl.work import Services  # noqa: PLC0415 - only an app with state machines loads them
 
-    ServedMachines(app, Tasks(app.registry.steps if tasks is None else tasks), compat=compat)
+    ServedMachines(app, Services(app, app.registry.steps if tasks is None else tasks), compat=compat)

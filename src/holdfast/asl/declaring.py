@@ -18,6 +18,7 @@ from holdfast.asl.machine import Continue, Program, first_cursor, run_machine
 from holdfast.asl.quotas import Compat
 from holdfast.asl.timestamps import iso_milliseconds
 from holdfast.asl.validation import Profile, refuse_invalid
+from holdfast.asl.work import Services
 from holdfast.bounded import Bounded
 from holdfast.errors import ConfigurationError
 from holdfast.kernel.runtime import Declares
@@ -148,7 +149,7 @@ def declare(
     written = definition_json(definition)
     refuse_invalid(written, name, Profile(aws=False, express=type == "EXPRESS"))
     machine = parse(written)
-    bound = Tasks(tasks or {})
+    bound = Services(app, tasks or {})
     bound.check(machine, name)
     app.registry.add_errors((Error,))
     declared = StateMachine(app, name, machine, bound, compat=compat, type=type)

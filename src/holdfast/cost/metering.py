@@ -18,7 +18,7 @@ from holdfast.backends.aws.blobs import INLINE_BYTES
 from holdfast.backends.aws.enclosing import MOST_BYTES, NOT_IN_CALL, Action, Known, actions_of, is_message
 from holdfast.backends.aws.meter import Meter, write_units
 from holdfast.backends.aws.settings import Settings
-from holdfast.backends.aws.units import stored_bytes, units_of_read
+from holdfast.backends.aws.units import stored_bytes, units_of, units_of_read
 from holdfast.clock import SystemClock
 from holdfast.cost.indexes import Indexes
 from holdfast.errors import Refused
@@ -258,6 +258,7 @@ def metered(
         transactions=None,
         sequencer=None,
         writes_are_paid=True,
+        units_of=units_of,
         reads_are_paid=True,
         hears_peers=False,
         packs=True,

@@ -18,8 +18,8 @@ from holdfast.coordination.lease import Claim, Claimed, Fenced, Held, is_leased,
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.coordination.lease import release as release_lease
 from holdfast.errors import Refused, StoreError, StoreUnavailable
-from holdfast.items import AllOf, OwnerIs, RevisionIs, Update, one_per_place, place
-from holdfast.kernel.entity import Owned
+from holdfast.items import UNOWNED, AllOf, EpochIs, OwnerIs, RevisionIs, Update, one_per_place, place
+from holdfast.kernel.entity import Owned, Unowned
 from holdfast.kernel.outcomes import Ended
 from holdfast.persist import write_until_known
 
@@ -164,12 +164,13 @@ def renewed(entity: Entity, until: int) -> Owned:
 # ── Releasing it ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def leave(entity: Entity, left: Left, host: Host) -> bool:
+async def leave(entity: Entity, left: Left, host: Host, *, as_released: bool = False) -> bool:
     """Release an entity, and say in the same write how it is left. False if something has come since the turn read its
     head: then there is more to do. Raises ``Fenced``.
 
     The messages of a conclusion are in that write if the entity expires; a receiver that takes none any more is left
-    out.
+    out. ``as_released``: it is not ours, and is left as the one who released it last; false if any other process has
+    claimed it since, too. That a head is still the same execution its revision says (``workflows.runs``).
     """
     match left:
         case Ended(head, others):
@@ -177,13 +178,13 @@ async def leave(entity: Entity, left: Left, host: Host) -> bool:
         case head:
             others, posts = head.others, ()
     while True:
-        hold = ensure_sound(entity)
+        hold = _released_by_us(entity) if as_released else ensure_sound(entity)
         if entity.missed:  # a wake-up need not show in the revision: a thread's does not
             return False
         entity.unread = False  # the write is refused if something else has come by now
         update = Update(
             partition=entity.partition,
-            when=AllOf((OwnerIs(host.home.owner, hold.epoch), RevisionIs(hold.revision))),
+            when=_as_seen(hold, host),
             status=head.status,
             body=head.body,
             owner=None,
@@ -205,6 +206,19 @@ async def leave(entity: Entity, left: Left, host: Host) -> bool:
             posts = [post for post in posts if post[0] != unheard.partition]
 
 
+def _released_by_us(entity: Entity) -> Unowned:
+    if not isinstance(entity.hold, Unowned):
+        raise Fenced(f"{entity.partition} was taken up meanwhile")
+    return entity.hold
+
+
+def _as_seen(hold: Owned | Unowned, host: Host) -> AllOf:
+    seen = RevisionIs(hold.revision)
+    if isinstance(hold, Unowned):
+        return AllOf((UNOWNED, EpochIs(hold.epoch), seen))
+    return AllOf((OwnerIs(host.home.owner, hold.epoch), seen))
+
+
 def committed(began: float, host: Host) -> None:
     """A turn has waited for a write since ``began``."""
     host.telemetry.detail("committed", seconds=elapsed_seconds() - began)
@@ -218,7 +232,7 @@ class _Unheard(Exception):
         self.partition = partition
 
 
-async def _released(entity: Entity, hold: Owned, left: Update, *others: Write, host: Host) -> bool:
+async def _released(entity: Entity, hold: Owned | Unowned, left: Update, *others: Write, host: Host) -> bool:
     """Write how an entity is left. False if its head has moved on. Raises ``Fenced``, and ``_Unheard`` if one of the
     ``others`` is refused that is for another entity.
     """
@@ -233,7 +247,7 @@ async def _released(entity: Entity, hold: Owned, left: Update, *others: Write, h
     except Refused as refused:
         if (refusing := place((left, *others)[refused.index])[0]) != entity.partition:
             raise _Unheard(refusing) from None
-        if not is_leased(refused.item, host.home.owner, hold.epoch):
+        if isinstance(hold, Owned) and not is_leased(refused.item, host.home.owner, hold.epoch):
             raise Fenced(f"{entity.partition}: {refused}") from None
         return False
     return True

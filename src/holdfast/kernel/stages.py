@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from holdfast.coordination.lease import Closed, Held
 from holdfast.items import Item
 from holdfast.kernel.entity import Entity, Unloaded
-from holdfast.kernel.outcomes import Left, Next
+from holdfast.kernel.outcomes import Ended, Left, Next
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -26,6 +26,13 @@ class Stages(Protocol[E_contra]):
     @property
     def running(self) -> str:
         """The status that a claim sets."""
+        ...
+
+    def ahead(self, entity: E_contra, host: Host, /) -> Ended | None:
+        """It was released by this process, which has it in memory: how it ends, if it ends with nothing but what has
+        fallen due since. That may be written without a claim, and is void if anything else has come. ``None``: claim
+        it.
+        """
         ...
 
     async def may_claim(self, entity: E_contra, host: Host, /) -> bool:

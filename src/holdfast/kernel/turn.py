@@ -31,7 +31,7 @@ async def run_turn(entity: E, stages: Stages[E], host: Host) -> None:
         if not isinstance(entity.hold, Unowned):
             await stages.resume(entity, host)
         shown = isinstance(entity.hold, Unowned)
-        if shown and not await own(entity, stages, host):
+        if shown and (await end_ahead(entity, stages, host) or not await own(entity, stages, host)):
             return
         if entity.unloaded is not None:
             await stages.load(entity, entity.unloaded, host)
@@ -59,6 +59,19 @@ async def run_turn(entity: E, stages: Stages[E], host: Host) -> None:
         await give_way(entity, stages, host)
     except Exception as error:  # noqa: BLE001 - what becomes of the entity is the same whatever has failed
         await fail(entity, error, stages, host)
+
+
+async def end_ahead(entity: E, stages: Stages[E], host: Host) -> bool:
+    """End it without a claim, if it ends with what has fallen due since this process has released it. If that is
+    refused, what is in memory is of no use.
+    """
+    if (ended := stages.ahead(entity, host)) is None:
+        return False
+    if await leave(entity, ended, host, as_released=True):
+        stages.left(entity, ended, host)
+        return True
+    entity.unload()
+    return False
 
 
 async def own(entity: E, stages: Stages[E], host: Host) -> bool:

@@ -20,7 +20,7 @@ from holdfast.actors.record import PARTITION_PREFIX as ACTOR_PREFIX
 from holdfast.codec import jsontext
 from holdfast.codec.stored import stored
 from holdfast.errors import InvalidInput
-from holdfast.items import ABSENT, EXISTS, Item, Put, Update, Write
+from holdfast.items import ABSENT, EXISTS, Item, Put, Update
 from holdfast.paging import items
 from holdfast.ports import Home, Store
 
@@ -125,7 +125,7 @@ def entry_sort(stamp: int, sender: str) -> str:
     return f"{ENTRY_PREFIX}{stamp:020d}#{sender}"
 
 
-def entry_writes(partition: str, stamp: int, sender: str, entry: Entry, now: int) -> tuple[Write, Write]:
+def entry_writes(partition: str, stamp: int, sender: str, entry: Entry, now: int) -> tuple[Put, Update]:
     """The writes that put an event into the outbox and make the relay due."""
     put = Put(Item(partition=partition, sort=entry_sort(stamp, sender), body=encode_entry(entry)), ABSENT)
     return put, Update(partition=partition, when=EXISTS, due_at=now, add_revision=1)

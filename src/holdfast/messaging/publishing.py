@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from holdfast.codec.faults import too_deep
 from holdfast.codec.typed import codec_for, encode_untyped
 from holdfast.errors import ConfigurationError, InvalidInput, IOOutsideStep, NestedDurableCall, Refused
 from holdfast.functions import is_generator, told
-from holdfast.items import Delete, Item, Put, Write, one_per_place
+from holdfast.items import Delete, Item, Put, Update, Write, one_per_place
 from holdfast.kernel.runtime import Connect
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.messaging import bus_queue, outbox
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+MOST_TRIES: Final = 3
+"""The outbox is missing once, and the event is there already once."""
 
 
 class Outbox:
@@ -108,13 +111,19 @@ class Outbox:
         """Write an event in a transaction of its own."""
         runtime = self._connect()
         partition = outbox.part_for(self.app, entry.group, runtime.home)
-        writes = self.writes_of(entry, partition)
-        try:
-            await write_for_caller(runtime.home.store, *writes, ours=lambda there: there is not None)
-        except Refused:  # there is no outbox yet
-            await self.create()
-            await write_for_caller(runtime.home.store, outbox.head(partition), ours=lambda _there: True)
-            await write_for_caller(runtime.home.store, *writes, ours=lambda there: there is not None)
+        store = runtime.home.store
+        put, due = self.writes_of(entry, partition)
+        writes: tuple[Write, ...] = (put, replace(due, wakes=True))
+        for _ in range(MOST_TRIES):
+            try:
+                await write_for_caller(store, *writes, ours=lambda _there: False)
+                break
+            except Refused as refused:
+                if refused.item is None:  # there is no outbox yet
+                    await self.create()
+                    await write_for_caller(store, outbox.head(partition), ours=lambda _there: True)
+                else:  # an attempt without an answer has put it there, perhaps without waking
+                    writes = (due,)
         wake_actor(partition, runtime)
 
     def entry_of(self, event: Any, id: str | None) -> Entry:
@@ -122,7 +131,7 @@ class Outbox:
         name, data = self._encoded(event, id)
         return self.entry(name, data, id, None)
 
-    def writes_of(self, entry: Entry, partition: str | None = None) -> tuple[Write, Write]:
+    def writes_of(self, entry: Entry, partition: str | None = None) -> tuple[Put, Update]:
         """The writes that put an entry into this outbox, or a shard, which must exist, and make the relay due."""
         sender, now = self._connect().sender, self._connect().clock.now_ms()
         return entry_writes(partition or self.partition, sender.next_stamp(), sender.name, entry, now)

@@ -17,7 +17,7 @@ from holdfast.errors import Refused
 from holdfast.items import Item, OwnerIs, Update, Write, parts_of
 from holdfast.kernel.entity import Entity, Unloaded
 from holdfast.kernel.host import settled
-from holdfast.kernel.outcomes import Left, Next, Rest
+from holdfast.kernel.outcomes import Ended, Left, Next, Rest
 from holdfast.kernel.turn import run_turn
 from holdfast.messaging.outbox import RELAYING, WAITING, app_of
 from holdfast.persist import write_until_known
@@ -98,6 +98,10 @@ class Relaying(Struct, frozen=True, kw_only=True):
     def turn(self, entity: Any, host: Host) -> Coroutine[Any, Any, None]:
         """See ``Model``."""
         return run_turn(entity, self, host)
+
+    def ahead(self, _entity: Relay, _host: Host, /) -> Ended | None:
+        """See ``Stages``."""
+        return None
 
     async def may_claim(self, entity: Relay, host: Host, /) -> bool:
         """See ``Stages``. A wake-up does not shorten the pause after a failure."""

@@ -21,6 +21,7 @@ from holdfast.replay.entries import (
     Reopened,
     decode_entries,
     renamed,
+    standing,
 )
 from holdfast.replay.journal import SEGMENT_PREFIX
 from holdfast.workflows.record import (
@@ -64,7 +65,8 @@ async def written(store: Store, head: Item, record: ExecutionRecord) -> list[Ent
     entries: list[Entry] = []
     async for item in items(store, head.partition, prefix=f"{SEGMENT_PREFIX}{record.run:06d}#"):
         entries += decode_entries(item.body)
-    return [*entries, *record.tail]
+    held = record.notes if record.notes_at == len(standing(entries)) else ()
+    return [*entries, *held, *record.tail]
 
 
 def spans_in(head: Item, record: ExecutionRecord, entries: Sequence[Entry]) -> list[Span]:

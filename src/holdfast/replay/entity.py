@@ -18,17 +18,18 @@ TOLD_FROM: Final = 2
 class JournaledEntity(Entity):
     """One workflow execution that this process has in memory.
 
-    ``handing_over``: effects were stopped here, for another process to perform. ``renewals`` of this lease have found
-    effects under way. ``uncallable`` is why the version of the code that it wants cannot be called.
+    ``ran_ahead``: its body was told what had fallen due before it was ours. ``handing_over``: effects were stopped
+    here, for another process to perform. ``renewals`` of this lease have found effects under way. ``uncallable`` is why
+    the version of the code that it wants cannot be called.
     """
 
-    __slots__ = ("handing_over", "paused", "programs", "renewals", "uncallable", "work")
+    __slots__ = ("handing_over", "paused", "programs", "ran_ahead", "renewals", "uncallable", "work")
 
     def __init__(self, partition: str, programs: Programs) -> None:
         super().__init__(partition, programs)
         self.programs = programs
         self.work: Work | None = None
-        self.paused = self.handing_over = False
+        self.paused = self.handing_over = self.ran_ahead = False
         self.renewals = 0
         self.uncallable: str | None = None
 
@@ -55,6 +56,9 @@ class JournaledEntity(Entity):
         """See ``Entity``."""
         if self.work is not None and self.work.program.start != self.programs.start_of(head):
             self.unload()
+        if self.ran_ahead and head.revision != self.hold.revision:  # that is to be told first
+            self.unload()
+        self.ran_ahead = False
         super().own(head, created=created, taken_over=taken_over, died=died)
         self.paused = False
         self.renewals = 0

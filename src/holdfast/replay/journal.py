@@ -16,6 +16,7 @@ from holdfast.items import ABSENT, Bounds, Item, OwnerIs, Put, Update, Write, pa
 from holdfast.persist import write_until_known
 from holdfast.ports import Store
 from holdfast.replay.entries import (
+    Aside,
     Entry,
     Note,
     Parked,
@@ -50,9 +51,11 @@ class Journal:
     """What is recorded of one run, and what is about to be.
 
     ``record`` only buffers; ``commit`` makes the buffer durable. ``entries`` are those loaded from the store.
-    ``told`` is called with what a commit has made durable.
+    ``held`` are behind the last segment, in the head, which has kept them since the last rest: the next segment brings
+    them along. ``told`` is called with what a segment has made durable.
 
-    ``deaths`` is how many processes in a row have died of it, as far as is recorded.
+    ``deaths`` is how many processes in a row have died of it, as far as is recorded. ``keeps_aside``: a retry has kept
+    back what was finished, so that ``count`` is not what another process will count.
     """
 
     __slots__ = (
@@ -67,6 +70,8 @@ class Journal:
         "deaths",
         "entries",
         "epoch",
+        "held",
+        "keeps_aside",
         "partition",
         "position",
         "told",
@@ -84,8 +89,10 @@ class Journal:
         self.position = 0
         self.count = 0
         self.deaths = 0
+        self.keeps_aside = False
         self.entries: Sequence[Entry] = ()
         self.buffer: list[Entry] = []
+        self.held: tuple[Entry, ...] = ()
         self.told: Callable[[Sequence[Entry]], None] | None = None
         self._pending: tuple[Pending, ...] = ()
         self._resumed: tuple[Resumed, ...] = ()
@@ -116,6 +123,7 @@ class Journal:
         self.deaths = deaths_in_a_row(entries, self.deaths)
         self.entries = standing([*self.entries, *entries])
         self.count = len(self.entries)
+        self.keeps_aside = Aside in map(type, self.entries)
 
     async def fence(self, died_by: int | None = None) -> None:
         """Claim the next place, before anything else is done after a takeover (G3).
@@ -150,20 +158,37 @@ class Journal:
             case Resumed():
                 self._resumed += (entry,)
 
-    def notes(self) -> tuple[Note, ...]:
-        """What was noted since the last segment: what it says of times first."""
+    def unwritten(self) -> tuple[Entry, ...]:
+        """What no segment holds, in order: what the head has held since the last rest, and all that came after it."""
+        return (*self.held, *self._resumed, *self.buffer, *self._joined())
+
+    def notes(self) -> tuple[Entry, ...]:
+        """The same without what is recorded: it is to be written by itself."""
+        return (*self.held, *self._resumed, *self._joined())
+
+    def tail(self) -> Sequence[Entry]:
+        """The same without notes, which say nothing once the entity has ended."""
+        return [*(entry for entry in self.held if not isinstance(entry, Note)), *self.buffer]
+
+    def _joined(self) -> tuple[Pending, ...]:
         if len(self._pending) > 1:
             self._pending = (joined(self._pending),)
-        return (*self._resumed, *self._pending)
+        return self._pending
 
     @property
     def has_many_notes(self) -> bool:
         """Whether they are too many to ride in the head."""
-        return sum(len(each.operations) + len(each.waits) for each in self._pending) > MOST_NOTES_IN_HEAD
+        notes = (each for each in (*self.held, *self._pending) if isinstance(each, Pending))
+        return sum(len(each.operations) + len(each.waits) for each in notes) > MOST_NOTES_IN_HEAD
 
     def record_notes(self) -> None:
         """Make entries of the notes, which the next commit writes: what they say of times comes before all others."""
         self.buffer = [*self._resumed, *self.buffer, *self._pending]
+        self._pending = self._resumed = ()
+
+    def rested(self, held: tuple[Entry, ...]) -> None:
+        """The entity was released, and its head holds these from ``unwritten``, or from ``notes``, now."""
+        self.held, self.buffer = held, []
         self._pending = self._resumed = ()
 
     async def commit(self, *others: Write) -> None:
@@ -173,8 +198,9 @@ class Journal:
         recognised when it comes again.
         """
         parts = list(parts_of(others, self._bounds))
-        if self.buffer and (self._pending or self._resumed):
+        if self.buffer and (self.held or self._pending or self._resumed):
             self.record_notes()
+            self.buffer, self.held = [*self.held, *self.buffer], ()
         while self.buffer:
             entries, self.buffer = self.buffer[:LONGEST_SEGMENT_ENTRIES], self.buffer[LONGEST_SEGMENT_ENTRIES:]
             try:
@@ -189,13 +215,14 @@ class Journal:
         """Make one more entry durable behind all others, and what was noted with it, if the ``claim`` in the same write
         is not refused. Raises ``Refused`` if it is, and ``Fenced``.
         """
-        entries = [*self._resumed, entry, *self._pending]
+        entries = [*self.held, *self._resumed, entry, *self._pending]
         try:
             await self._append(entries, *claim)
         except Refused as refused:
             if refused.index > 0:
                 raise
             raise Fenced(f"{self.partition}: {refused}") from None
+        self.held = ()
         self._pending = self._resumed = ()
         self._tell(entries)
 
@@ -213,8 +240,12 @@ class Journal:
         except Refused as refused:
             raise Fenced(f"{self.partition}: {refused}") from None
 
+    def next_segment(self, entry: Entry) -> Put:
+        """The write that appends an entry, with what the head holds before it; ``appended`` once it is applied."""
+        return self.segment([*self.held, entry])
+
     def segment(self, entries: Sequence[Entry]) -> Put:
-        """The write that appends ``entries`` at the next place; ``advance`` once it is applied."""
+        """The write that puts ``entries`` into the next place."""
         item = Item(
             partition=self.partition,
             sort=segment_sort(self._run, self.position),
@@ -224,11 +255,11 @@ class Journal:
         )
         return Put(item, ABSENT)
 
-    def advance(self) -> None:
-        """Count a segment of one entry that was written for us."""
+    def appended(self, entry: Entry) -> None:
+        """``next_segment`` was written for us."""
         self.position += 1
-        self.count += 1
-        self.deaths = 0
+        entries, self.held = [*self.held, entry], ()
+        self._tell(entries)
 
     async def _append(self, entries: Sequence[Entry], *others: Write) -> None:
         put = self.segment(entries)

@@ -99,16 +99,19 @@ class Program(Protocol):
     """What runs inside a turn. It never touches the store: values go in, values come out.
 
     ``start`` says which start of its entity it is of: see ``Programs.start_of``. ``recorded`` is called with entries of
-    its journal that are durable now, if anything asks for them.
+    its journal that are durable now, if anything asks for them. ``held`` are those that its head holds behind its last
+    segment, once it has begun. As long as its head has the ``first_revision``, no message has come for it.
     """
 
     run: int
+    first_revision: int
     start: str
+    held: tuple[Entry, ...]
     recorded: Callable[[Sequence[Entry]], None] | None
 
-    def at_rest(self, notes: tuple[Note, ...], count: int) -> bytes | UnsetType:
-        """The head's body as a release shall leave it, if it is not as the store has it. It holds ``notes``, which no
-        segment holds yet: behind the first ``count`` entries.
+    def at_rest(self, unwritten: tuple[Entry, ...], count: int, *, tried: bool = False) -> bytes | UnsetType:
+        """The head's body as a release shall leave it, if it is not as the store has it. It holds what is ``unwritten``
+        in any segment: behind the first ``count`` entries. ``tried``: it will not be written, and is never ``UNSET``.
         """
         ...
 

@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct
-from msgspec.structs import replace
 
 from holdfast.clock import elapsed_seconds
 from holdfast.coordination.arrived import arrived
-from holdfast.coordination.inbox import INBOX_PREFIX, NEVER_WOKEN, USED
+from holdfast.coordination.inbox import INBOX_PREFIX, USED
 from holdfast.coordination.lease import Closed
 from holdfast.kernel.host import settled
 from holdfast.kernel.outcomes import AGAIN, LEAVING, Blocked, Ended, Idle, Rest
 from holdfast.kernel.ownership import ensure_sound
-from holdfast.replay import crash_limit, handover
+from holdfast.replay import crash_limit, handover, settling
 from holdfast.replay.advance import advance, commit, flush, report_stall, start
 from holdfast.replay.journal import FIRST_EPOCH, Journal
 from holdfast.replay.program import Deadly
 from holdfast.replay.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from holdfast.coordination.lease import Held
-    from holdfast.items import Item, Write
+    from holdfast.items import Item
     from holdfast.kernel.entity import Unloaded
     from holdfast.kernel.host import Host
-    from holdfast.kernel.outcomes import Conclusion, Left, Next
+    from holdfast.kernel.outcomes import Left, Next
     from holdfast.replay.entity import JournaledEntity
     from holdfast.replay.program import Program, Programs
-
-LONGEST_TAIL_ENTRIES: Final = 50
-"""How many last entries ride in the head when an entity ends; more of them get a segment of their own."""
 
 
 class Replaying(Struct, frozen=True, gc=False):
@@ -50,6 +44,10 @@ class Replaying(Struct, frozen=True, gc=False):
     def running(self) -> str:
         """See ``Stages``."""
         return self.programs.running
+
+    def ahead(self, entity: JournaledEntity, host: Host, /) -> Ended | None:
+        """See ``Stages``."""
+        return settling.end_ahead(entity, host)
 
     async def may_claim(self, entity: JournaledEntity, host: Host, /) -> bool:
         """See ``Stages``: false if another version of the code was called for it."""
@@ -80,6 +78,7 @@ class Replaying(Struct, frozen=True, gc=False):
         if not journal.entries and elapsed_seconds() - began > host.limits.stalled_seconds:
             report_stall(entity.partition, began, host)  # a long replay is no fault of the body
         journal.entries = []
+        journal.held = program.held
         journal.told = program.recorded
         entity.work = Work(program, journal)
         crash_limit.check(journal, program, host)
@@ -103,7 +102,7 @@ class Replaying(Struct, frozen=True, gc=False):
         if work.flushing is not None:  # it may take messages out of the inbox, or fail
             await asyncio.wait((work.flushing,))
             ensure_sound(entity)
-        if entity.hold.revision != NEVER_WOKEN:
+        if entity.hold.revision != work.program.first_revision:
             await read_inbox(entity.partition, work, host)
 
     async def run(self, entity: JournaledEntity, host: Host, /) -> Next:
@@ -118,29 +117,30 @@ class Replaying(Struct, frozen=True, gc=False):
                 return AGAIN
         elif work.program.concluded() and not (work.busy or entity.paused or entity.interrupted):
             return await conclude(work, host)
-        flush(entity, work, host)
+        if not settling.may_ride(work, host):
+            flush(entity, work, host)
         if (entity.paused or host.draining) and not work.busy:
             return LEAVING
         return Idle(work.next_due(), busy=work.busy)
 
     async def rest(self, entity: JournaledEntity, host: Host, /) -> Rest:
-        """See ``Stages``: what was noted rides in the head, and what is waited for."""
-        program, journal = entity.at_work.program, entity.at_work.journal
-        if not (entity.paused or host.draining) and (reason := program.stuck()) is not None:
+        """See ``Stages``: what was noted rides in the head, and what is waited for; and the last entries, if that saves
+        a write.
+        """
+        work = entity.at_work
+        if not (entity.paused or host.draining) and (reason := work.program.stuck()) is not None:
             raise Blocked(reason)  # not before: a thread that answers meanwhile is told of by the body itself
-        if journal.has_many_notes:
-            journal.record_notes()
-            await journal.commit()
-        body = program.at_rest(journal.notes(), journal.count)
+        await settling.write_what_does_not_ride(entity, host)
+        body, others = work.program.at_rest(work.journal.unwritten(), work.journal.count), work.others()
         if entity.paused:  # `attend` finds out when it is to be looked at
-            return Rest(UNSET, UNSET, body=body)
-        due_at = host.clock.now_ms() if entity.interrupted else entity.at_work.next_due()
-        return Rest(self.programs.suspended, due_at, body=body)
+            return Rest(UNSET, UNSET, body=body, others=others)
+        due_at = host.clock.now_ms() if entity.interrupted else work.next_due()
+        return Rest(self.programs.suspended, due_at, body=body, others=others)
 
     def left(self, entity: JournaledEntity, left: Left, host: Host, /) -> None:
         """See ``Stages``."""
         if isinstance(left, Rest):
-            entity.at_work.program.saved()
+            entity.at_work.rested()
         settled(entity, left, host)
 
     async def fenced(self, _entity: JournaledEntity, /) -> None:
@@ -175,18 +175,6 @@ async def conclude(work: Work, host: Host) -> Ended:
     """The end: outcome, last entries and what others must learn of it, for one write with the release. Nothing is taken
     out of memory for it, so that the turn can go on if that write is refused.
     """
-    journal, others = work.journal, work.others()
-    if host.home.bounds is not None and not host.home.bounds.fit(others):
-        await journal.commit(*work.take_others())
-        others = ()
-    elif len(journal.buffer) > LONGEST_TAIL_ENTRIES:
-        await journal.commit()
-    return Ended(binding(work.program.conclusion(journal.buffer, host.clock.now_ms()), others, host), others)
-
-
-def binding(conclusion: Conclusion, others: Sequence[Write], host: Host) -> Conclusion:
-    """What expires goes only if the entities that wait for it are told in the same write; else it stays."""
-    if conclusion.expires_at is None or host.home.bounds is None:
-        return conclusion
-    writes = [*others, *(write for _, message in conclusion.posts for write in message)]
-    return conclusion if host.home.bounds.fit(writes) else replace(conclusion, expires_at=None)
+    if not settling.fits_one_write(work, host):
+        await work.journal.commit(*work.take_others())
+    return settling.ended(work, host)

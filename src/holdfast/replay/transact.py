@@ -29,7 +29,7 @@ async def transact(effect: SqlEffect, work: Work, host: Host) -> None:
         unit = Unit((), None, host.clock, host.home)
         with unit:
             arrival = effect.work(cursor)
-        return (journal.segment([arrival.entry]), *one_per_place(unit.writes)), (arrival, unit)
+        return (journal.next_segment(arrival.entry), *one_per_place(unit.writes)), (arrival, unit)
 
     pauses = Pauses()
     while True:
@@ -46,9 +46,7 @@ async def transact(effect: SqlEffect, work: Work, host: Host) -> None:
         except Exception as error:  # noqa: BLE001  the user's SQL may raise anything; it becomes the step's failure
             work.arrivals.append(effect.failed(error))
             return
-        journal.advance()
-        if journal.told is not None:
-            journal.told([arrival.entry])
+        journal.appended(arrival.entry)
         if host.telemetry.is_detailed and isinstance(arrival.entry, Done):
             seconds = max(0, arrival.entry.at - arrival.entry.began) / 1000
             host.telemetry.detail("step_ended", step=effect.step, outcome="done", seconds=seconds)
@@ -59,5 +57,5 @@ async def transact(effect: SqlEffect, work: Work, host: Host) -> None:
 def _own_arrival(there: Item | None, journal: Journal, host: Host) -> Arrival:
     if there is None or there.epoch != journal.epoch or there.owner != host.home.owner:
         raise Fenced(f"{journal.partition}: its journal has a newer writer")
-    (entry,) = decode_entries(there.body)
+    *_, entry = decode_entries(there.body)
     return Arrival(entry)

@@ -67,6 +67,12 @@ class Work:
         self.writes.clear()
         return writes
 
+    def rested(self) -> None:
+        """The entity was released, and its head holds what no segment does; the others were written with it."""
+        self.journal.rested(self.journal.unwritten())
+        self.take_others()
+        self.program.saved()
+
     # ── What happens outside ────────────────────────────────────────────────────────────────────────────────────────
 
     @property

@@ -22,10 +22,12 @@ from holdfast.actors.record import (
     RUNNING,
     SUSPENDED,
     TAKEN,
+    ActorRecord,
     actor_of,
     decode_call,
     decode_parked,
     decode_record,
+    decode_reply,
     next_timer,
 )
 from holdfast.coordination.inbox import INBOX_PREFIX
@@ -69,9 +71,14 @@ class Change(Struct, frozen=True):
 class ActorWatch:
     """Checks every write, with all its changes together, and reports what an engine that keeps its promises would not
     do.
+
+    Where messages are ``posted``, they come first and the wake-up for them later. Until then their sender has heard
+    nothing, and their owner need not know of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, posted: bool = False) -> None:
+        self._posted = posted
+        self._unannounced: dict[str, set[str]] = {}
         self._arrived: dict[tuple[str, str], int] = {}
         self._applied: set[tuple[str, str]] = set()
 
@@ -86,14 +93,18 @@ class ActorWatch:
             head = heads.get(item.partition)
             told: Iterable[str] = ()
             if item.sort == HEAD:
+                if _is_woken(change):
+                    self._unannounced.pop(item.partition, None)
+                unannounced = self._unannounced.get(item.partition, ())
+                known = [each for each in inbox[item.partition] if each.sort not in unannounced]
                 sent = _of_kind(DEPARTURE_PREFIX, waiting[item.partition])
-                told = (*_of_head(change), *_uncovered(change.after, inbox[item.partition], sent))
+                told = (*_of_head(change), *_uncovered(change.after, known, sent))
             elif item.sort.startswith(INBOX_PREFIX):
                 told = self._of_message(change, head, inbox[item.partition], alone=len(changes) == 1)
             elif item.sort.startswith(DEPARTURE_PREFIX):
                 told = _of_departure(change, head)
             elif item.sort.startswith(REPLY_PREFIX):
-                told = _of_reply(change, head)
+                told = _of_reply(change, head, waiting[item.partition])
             elif item.sort.startswith(PARKED_PREFIX) and change.before is None and not _commits(head):
                 told = (f"{item.sort} was parked without a commit (G4)",)
             yield from (f"{item.partition}: {each}" for each in told)
@@ -109,7 +120,9 @@ class ActorWatch:
             return
         if change.after is not None:
             self._arrived.setdefault((message.partition, message.sort), len(self._arrived))
-            if head is None or (head.before is not None and head.item.revision <= head.before.revision):
+            if head is None and self._posted:
+                self._unannounced.setdefault(message.partition, set()).add(message.sort)
+            elif head is None or not _is_woken(head):
                 yield f"{message.sort} came without a wake-up in the same write (G1)"
             return
         if alone:  # its sender withdrew it
@@ -154,6 +167,17 @@ def _of_head(change: Change) -> Iterator[str]:
         yield f"it is {head.status} and owned by {head.owner}"
     if before is not None and head.epoch <= before.epoch and (head.epoch, head.body) != (before.epoch, before.body):
         yield f"its state changed under version {before.epoch}, which became {head.epoch} (G3)"
+    if before is not None and before.body and head.body:
+        yield from _of_kept_replies(decode_record(before.body), decode_record(head.body))
+
+
+def _of_kept_replies(before: ActorRecord, after: ActorRecord) -> Iterator[str]:
+    """A reply in the head stays as it is until it is over; it may move out before."""
+    now = VirtualClock().now_ms()
+    for id, kept in before.replies.items():
+        other = after.replies.get(id)
+        if kept.until > now and other is not None and other.reply != kept.reply:
+            yield f"the reply to {id} was {kept.reply!r} and became {other.reply!r} (G5)"
 
 
 def _of_kind(prefix: str, items: Iterable[Item]) -> Sequence[Item]:
@@ -176,17 +200,29 @@ def _uncovered(head: Item | None, waiting: Iterable[Item], sent: Sequence[Item])
         yield f"it is due at {head.due_at} although a timer is at {timer} (G1)"
 
 
+def _is_woken(head: Change) -> bool:
+    """Whether a write makes the owner look."""
+    return head.before is None or head.item.revision > head.before.revision
+
+
 def _is_kept(reply: Item) -> bool:
     """Whether its window lasts by every clock. A reply whose window is over may be requested again."""
     return reply.expires_at is None or reply.expires_at > VirtualClock().now_ms() + CLOCKS_APART_MS
 
 
-def _of_reply(change: Change, head: Change | None) -> Iterator[str]:
+def _of_reply(change: Change, head: Change | None, there: Sequence[Item]) -> Iterator[str]:
     before, after = change.before, change.after
-    if before is None and not _commits(head):
+    if before is None and not _commits(head) and not _moves(change.item, there):
         yield f"{change.item.sort} was written without a commit (G4)"
     if before is not None and after is not None and before.body != after.body and _is_kept(before):
         yield f"{after.sort} was {before.body!r} and became {after.body!r} (G5)"
+
+
+def _moves(reply: Item, there: Sequence[Item]) -> bool:
+    """Whether a reply is in the head too: it was committed there, and moves out."""
+    heads = (item for item in there if item.sort == HEAD and item.body)
+    kept = (decode_record(head.body).replies.get(reply.sort.removeprefix(REPLY_PREFIX)) for head in heads)
+    return any(each is not None and each.reply == decode_reply(reply.body) for each in kept)
 
 
 def _commits(head: Change | None) -> bool:

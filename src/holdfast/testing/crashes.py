@@ -320,5 +320,5 @@ def _without_hold(item: Item) -> Item:
         return replace(item, expires_at=None)
     body = item.body
     if item.partition.startswith(PARTITION_PREFIX) and body:
-        body = encode_record(replace(decode_record(body), left_by="", departing=False))
+        body = encode_record(replace(decode_record(body), left_by="", departing=False, replies={}))
     return Item(item.partition, item.sort, body=body)

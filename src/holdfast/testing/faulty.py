@@ -8,13 +8,16 @@ ever returns, so that not even a ``finally`` block can act. (Raising an error in
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.items import HEAD, Item, Write
+from holdfast.errors import Refused
+from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, Update, Write, place
 from holdfast.ports import Blobs, Doorbell, Home, Page, Sequencer, SqlCursor, SqlTransactions, Store
 from holdfast.testing.faults import (
     DelayRing,
@@ -35,15 +38,40 @@ SHOWN_SHARE: Final = 0.5
 
 
 class FaultyStore:
-    """A store behind a ``Wire``."""
+    """A store behind a ``Wire``. If it ``posts``, it puts messages first, and then wakes their owner by a write of its
+    own (``Update.wakes``), as stores do where each write is paid for.
+    """
 
-    def __init__(self, store: Store, wire: Wire) -> None:
+    def __init__(self, store: Store, wire: Wire, *, posts: bool = False) -> None:
         self._store = store
         self._wire = wire
+        self._posts = posts
 
     def write(self, *writes: Write) -> asyncio.Future[Sequence[Item | None]]:
         """See ``Store.write``."""
+        *puts, wake = writes or (None,)
+        if self._posts and puts and isinstance(wake, Update) and wake.wakes and all(map(_is_new, puts)):
+            return asyncio.ensure_future(self._post(writes[:-1], wake))
         return self._wire.send(lambda: self._store.write(*writes))
+
+    async def _post(self, puts: Sequence[Write], wake: Update) -> Sequence[Item | None]:
+        await self._wire.send(lambda: self._store.write(*puts))
+        try:
+            await self._wire.send(lambda: self._store.write(wake))
+        except Refused as refused:
+            if await self._take_back(puts):
+                raise Refused(len(puts), refused.item) from None
+        return (None,) * (len(puts) + 1)
+
+    async def _take_back(self, puts: Sequence[Write]) -> bool:
+        """Whether some messages were still there."""
+        taken = False
+        for put in puts:
+            gone = Delete(*place(put), EXISTS)
+            with contextlib.suppress(Refused):  # its owner has taken it
+                await self._wire.send(partial(self._store.write, gone))
+                taken = True
+        return taken
 
     async def get(self, partition: str, sort: str = HEAD) -> Item | None:
         """See ``Store.get``."""
@@ -169,6 +197,10 @@ class FaultyDoorbell:
             await self._doorbell.close()
 
 
+def _is_new(write: Write | None) -> bool:
+    return isinstance(write, Put) and write.when == ABSENT and write.item.sort != HEAD
+
+
 def _torn(at_first: Page, at_last: Page, seed: int) -> Page:
     """A page whose items were each read at a moment of its own: those that came meanwhile are in it or not."""
     if at_first.cursor is not None or at_last.cursor is not None:
@@ -192,7 +224,7 @@ def on_wire(home: Home, wire: Wire) -> Home:
     """``home`` with every port behind ``wire``."""
     return replace(
         home,
-        store=FaultyStore(home.store, wire),
+        store=FaultyStore(home.store, wire, posts=home.writes_are_paid),
         doorbell=FaultyDoorbell(home.doorbell, wire),
         blobs=None if home.blobs is None else FaultyBlobs(home.blobs, wire),
         transactions=None if home.transactions is None else FaultyTransactions(home.transactions, wire),

@@ -39,6 +39,7 @@ from holdfast.workflows.record import (
     TIMED_OUT,
     decode_record,
     id_of,
+    recorded_entries,
 )
 from holdfast.workflows.runs import count_of
 
@@ -49,7 +50,7 @@ TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
         {RUNNING, SUSPENDED, BLOCKED, PAUSED, *ENDED}
     ),  # its owner may have kept its lease while it was paused
     RUNNING: frozenset({READY, SUSPENDED, BLOCKED, PAUSED, *ENDED}),
-    SUSPENDED: _WAITING,
+    SUSPENDED: _WAITING | {READY, *ENDED},  # by an end without a claim, or a new run
     BLOCKED: _WAITING | {READY},  # it was resumed
     PAUSED: frozenset({READY, TERMINATED}),
     COMPLETED: frozenset({DELETED}),
@@ -97,6 +98,8 @@ class WatchedData(MemoryData):
         super().set(item)
         if is_segment:
             self._note_recorded(item.partition, _run_of(item))
+        elif item.sort == HEAD and item.partition.startswith(PARTITION_PREFIX) and b'"notes"' in written.body:
+            self._note_recorded(item.partition, decode_record(written.body).run)
 
     def _is_cleared(self, before: Item | None, segment: Item) -> bool:
         """Whether a segment is emptied, of an earlier run or of a deleted execution: its place stays taken."""
@@ -129,8 +132,8 @@ class WatchedData(MemoryData):
         super().set(item)
 
     def attempted(self, key: str, process: str, *, excused: bool) -> None:
-        """A process performs the operation with this idempotency key. That is wrong if its outcome is in a segment of
-        the journal, unless the process was overtaken and may not know.
+        """A process performs the operation with this idempotency key. That is wrong if its outcome is in the journal,
+        whose end may be in the head, unless the process was overtaken and may not know.
 
         An owner that performs anything has fenced off earlier owners: none of them may write a segment any more.
         """
@@ -169,9 +172,12 @@ class WatchedData(MemoryData):
 
     def _note_recorded(self, partition: str, run: int) -> None:
         entries = standing(journal_of(map(self.whole, self.partitions[partition].values()), run))
+        head, nonce = self.find(partition, HEAD), ""
+        if head is not None:
+            record = decode_record(self.whole(head).body)
+            nonce = record.nonce
+            entries = recorded_entries(record, entries) if record.run == run else entries
         ops = [entry.op for entry in entries if isinstance(entry, Done | Failed)]
-        head = self.find(partition, HEAD)
-        nonce = "" if head is None else decode_record(self.whole(head).body).nonce
         self._recorded[partition, nonce, count_of(run)] = frozenset(ops)
         if len(ops) > len(set(ops)):
             twice = ", ".join(op for op, count in Counter(ops).items() if count > 1)
@@ -219,7 +225,11 @@ class WatchedStore(MemoryStore):
 
     def _waiting(self, partition: str) -> list[Item]:
         entity = self.data.partitions.get(partition, {})
-        return [self._watched.whole(item) for sort, item in entity.items() if sort.startswith(WAITING_PREFIXES)]
+        return [
+            self._watched.whole(item)
+            for sort, item in entity.items()
+            if sort == HEAD or sort.startswith(WAITING_PREFIXES)
+        ]
 
     def _whole(self, partition: str, sort: str) -> Item | None:
         """The item, with its body from the item or from its blob."""

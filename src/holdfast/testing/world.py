@@ -72,7 +72,7 @@ class MemoryDatabase(Database):
     def __init__(self, timeline: Timeline | None = None, *, billed: bool = False) -> None:
         self.data = WatchedData(timeline)
         self.billed = billed
-        self._actors = ActorWatch()
+        self._actors = ActorWatch(posted=billed)
 
     async def open(self, owner: str) -> Home:
         store = WatchedStore(self.data, self._actors)

@@ -44,6 +44,7 @@ from holdfast.workflows.record import (
     encode_record,
     is_there,
     pinned_to,
+    recorded_entries,
 )
 from holdfast.workflows.unclaimed import TERMINATOR
 
@@ -166,7 +167,8 @@ async def terminate(runtime: Runtime, partition: str, reason: str) -> None:
         await _tell(runtime, parent.partition, ChildEnded(parent.run, parent.op, error=error, nonce=parent.nonce))
     if (starter := record.starter) is not None:
         await _tell(runtime, starter.partition, was_started(record.id, starter))
-    asked = (*record.awaited_by, *awaiting(entries), *await _unread_requests(runtime, partition))
+    heard = awaiting(recorded_entries(record, [*entries]))
+    asked = (*record.awaited_by, *heard, *await _unread_requests(runtime, partition))
     for by in dict.fromkeys(asked):
         await _tell(runtime, by, AwaitedEnded(partition, error=error))
     await _let_expire(runtime, closed, ended)

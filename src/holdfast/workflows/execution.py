@@ -52,7 +52,7 @@ from holdfast.workflows.record import (
     encode_record,
 )
 from holdfast.workflows.replay import activation_of
-from holdfast.workflows.runs import count_of
+from holdfast.workflows.runs import count_of, first_revision
 from holdfast.workflows.telling import Telling
 from holdfast.workflows.waiting import waits_of
 from holdfast.workflows.waits import Waits
@@ -94,7 +94,6 @@ class Execution:
         "_clears",
         "_closing",
         "_deadline_asked",
-        "_head_notes",
         "_is_untouched",
         "_kept",
         "_kept_at",
@@ -107,6 +106,8 @@ class Execution:
         "_telling",
         "_workflow",
         "activation",
+        "first_revision",
+        "held",
         "is_saved",
         "recorded",
         "run",
@@ -116,9 +117,10 @@ class Execution:
     def __init__(self, head: Item, workflow: DeclaredWorkflow, live: Live, earlier: Waits | None = None) -> None:
         record = live.record
         self.run, self.start = record.run, record.nonce
+        self.first_revision = first_revision(record.run)
         self._partition = head.partition
         self._is_untouched = head.epoch <= FIRST_EPOCH
-        self._head_notes: tuple[Note, ...] = ()
+        self.held: tuple[Entry, ...] = ()
         self._kept, self._kept_at = record.notes, record.notes_at
         self._record = record
         self._workflow = workflow
@@ -136,9 +138,11 @@ class Execution:
 
     # ── What the head tells of it ───────────────────────────────────────────────────────────────────────────────────
 
-    def at_rest(self, notes: tuple[Note, ...], count: int) -> bytes | UnsetType:
-        self._keep_notes(notes, count)
+    def at_rest(self, unwritten: tuple[Entry, ...], count: int, *, tried: bool = False) -> bytes | UnsetType:
         waits, room = waits_of(self.activation, self._live), self._live.host.home.inline_bytes
+        if tried:
+            return encode_record(replace(self._record, notes=unwritten, notes_at=count, waits=waits))
+        self._keep(unwritten, count)
         return self._telling.at_rest(waits, self._encoded, room, is_saved=self.is_saved)
 
     def saved(self) -> None:
@@ -150,9 +154,10 @@ class Execution:
         waits, room = waits_of(self.activation, self._live), self._live.host.home.inline_bytes
         return self._telling.at_work(waits, self._encoded, room, epoch)
 
-    def _keep_notes(self, notes: tuple[Note, ...], count: int) -> None:
-        if notes and (notes, count) != (self._kept, self._kept_at):
-            self._kept, self._kept_at = notes, count
+    def _keep(self, unwritten: tuple[Entry, ...], count: int) -> None:
+        stays = not unwritten and all(isinstance(each, Note) for each in self._kept)
+        if not stays and (unwritten, count) != (self._kept, self._kept_at):
+            self._kept, self._kept_at = unwritten, count
             self.is_saved = False
 
     @property
@@ -181,8 +186,8 @@ class Execution:
     def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> None:
         record, live = self._record, self._live
         self._clears = count_of(record.run) > 0 and not entries
-        self._head_notes = record.notes if record.notes_at == len(entries) else ()
-        entries = [*entries, *self._head_notes]
+        self.held = record.notes if record.notes_at == len(entries) else ()
+        entries = [*entries, *self.held]
         told = [entry for entry in entries if not isinstance(entry, PLAIN)]
         for entry in told:
             live.note(entry)
@@ -315,10 +320,9 @@ class Execution:
         wants = activation.take_wants()
         timers: list[Timed] = [] if self._deadline_asked else self._ask_for_deadline()
         effects = self._ask_again() if self._look_again or self._clears else []
-        notes, self._head_notes = self._head_notes, ()
         if wants is None:
-            return Asked(timers=timers, effects=effects, notes=notes) if timers or effects or notes else None
-        notes += wants.notes
+            return Asked(timers=timers, effects=effects) if timers or effects else None
+        notes: tuple[Note, ...] = wants.notes
         if wants.begun or wants.waits:
             notes += (wants.pending(self._workflow.steps, activation.named),)
         if self._live.noted:

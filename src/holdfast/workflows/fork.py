@@ -41,7 +41,7 @@ from holdfast.workflows.record import (
     partition_of,
     seed_of,
 )
-from holdfast.workflows.runs import first_run
+from holdfast.workflows.runs import first_revision, first_run
 from holdfast.workflows.undone import refuse_undone
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ async def fork(runtime: Runtime, partition: str, id: str, before: str | None) ->
     )
     new_partition = partition_of(record.workflow, id)
     body = encode_record(record)
-    head = Item(partition=new_partition, status=READY, revision=1, epoch=FIRST_EPOCH, due_at=now, body=body)
+    revision = first_revision(record.run) + 1
+    head = Item(partition=new_partition, status=READY, revision=revision, epoch=FIRST_EPOCH, due_at=now, body=body)
     chunks = [kept[at : at + LONGEST_SEGMENT_ENTRIES] for at in range(0, len(kept), LONGEST_SEGMENT_ENTRIES)]
     segments = [
         Put(Item(partition=new_partition, sort=segment_sort(record.run, place), body=encode_entries(chunk)), ABSENT)

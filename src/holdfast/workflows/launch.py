@@ -50,7 +50,7 @@ from holdfast.workflows.record import (
     is_there,
     partition_of,
 )
-from holdfast.workflows.runs import first_run
+from holdfast.workflows.runs import first_revision, first_run
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock
@@ -193,11 +193,12 @@ def _new_head(
         deadline_at=None if timeout_ms is None else starts_at + timeout_ms,
         published=_published(partition, home) if workflow.is_pinned else "",
     )
-    body = encode_record(record)
+    body, revision = encode_record(record), first_revision(run)
     if starts_at > now or host is None or not host.has_room:
-        return Item(partition=partition, status=READY, due_at=starts_at, epoch=epoch, body=body)
+        return Item(partition=partition, revision=revision, status=READY, due_at=starts_at, epoch=epoch, body=body)
     return Item(
         partition=partition,
+        revision=revision,
         status=RUNNING,
         owner=home.owner,
         lease_until=lease_until(now, host),

@@ -14,7 +14,7 @@ from holdfast.coordination.inbox import MARKED, USED
 from holdfast.errors import InvalidInput
 from holdfast.failure import ErrorRecord
 from holdfast.items import ABSENT, HEAD, Item, Put, StatusIn, Update
-from holdfast.replay.entries import Entry, Note, Received
+from holdfast.replay.entries import Entry, Received
 from holdfast.workflows.runs import count_of
 from holdfast.workflows.waits import Waits
 
@@ -171,8 +171,8 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     one is of the old format, in which identities follow from the id alone.
 
     ``notes`` belong behind the first ``notes_at`` entries of the journal; if there are more, the next one has brought
-    them along. ``blocked`` is why the code could not go on when it was last tried. ``parked``: too many processes have
-    died of it, and it waits to be resumed.
+    them along. What was recorded just before a rest is among them (``replay.settling``). ``blocked`` is why the code
+    could not go on when it was last tried. ``parked``: too many processes have died of it, and it waits to be resumed.
 
     ``deadline_at`` counts from ``timed_from``, when it was last retried, or from its creation.
 
@@ -215,7 +215,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     seed: str = ""
     moved_to: str = ""
     published: str = ""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Entry, ...] = ()
     notes_at: int = 0
     blocked: str = ""
     parked: bool = False
@@ -225,7 +225,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
 
 
 def recorded_entries(record: ExecutionRecord, journal: list[Entry]) -> list[Entry]:
-    """All that is recorded of the run, given what its segments hold: the head may hold notes behind that."""
+    """All that is recorded of the run, given what its segments hold: the head may hold more behind that."""
     return [*journal, *record.notes] if record.notes_at == len(journal) else journal
 
 

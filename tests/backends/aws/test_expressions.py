@@ -16,14 +16,12 @@ from msgspec import UNSET, structs
 
 from holdfast.backends.aws.conditions import Words, condition_expression
 from holdfast.backends.aws.layout import (
-    COMPRESSED_FROM_BYTES,
-    LARGEST_COMPRESSED_BYTES,
     LARGEST_ITEM_BYTES,
-    body_attribute,
     decode,
     encode,
     size_bytes,
 )
+from holdfast.backends.aws.packing import DICTIONARY, LARGEST_PACKED_BYTES, PACKED_FROM_BYTES, packed
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.errors import InvalidInput, Refused, StoreUnusable
 from holdfast.items import (
@@ -49,6 +47,8 @@ ROUNDS = 2
 KEYS = itertools.count()
 
 BODIES = st.binary(max_size=20) | st.binary(min_size=1, max_size=9).map(lambda piece: piece * 3_000)
+DICTIONARY_CHECKSUM = 3_733_706_179
+
 STORED = st.builds(lambda item, body: structs.replace(item, body=body), ITEMS, BODIES)
 CHANGES = st.builds(lambda update, body: structs.replace(update, body=body), UPDATES, st.just(UNSET) | BODIES)
 
@@ -137,22 +137,36 @@ def test_ttl_deletes_nothing_before_it_expires(expires_at: int, seconds: str) ->
 
 
 def test_a_large_body_is_compressed_if_that_helps() -> None:
-    assert body_attribute(b"x" * COMPRESSED_FROM_BYTES)[0] == "b"
-    assert body_attribute(b"x" * (COMPRESSED_FROM_BYTES + 1))[0] == "z"
-    assert body_attribute(Random(1).randbytes(9_000))[0] == "b"
+    assert packed(b"x" * PACKED_FROM_BYTES)[0] == "b"
+    assert packed(b"x" * (PACKED_FROM_BYTES + 1))[0] == "y"
+    assert packed(Random(1).randbytes(9_000))[0] == "b"
 
 
 def test_a_damaged_body_is_told() -> None:
     wire = encode(Item("p", body=b"x" * 5_000), b"")
     with pytest.raises(StoreUnusable, match="damaged"):
-        decode(wire | {"z": {"B": b"nonsense"}})
+        decode(wire | {"y": {"B": b"nonsense"}})
+
+
+def test_what_was_packed_without_a_dictionary_is_read() -> None:
+    body = b'{"workflow":"work"}' * 100
+    wire = encode(Item("p", body=body), b"")
+    del wire["y"]
+    assert decode(wire | {"z": {"B": zlib.compress(body)}}) == Item("p", body=body)
+
+
+def test_the_dictionary_is_the_one_with_which_items_were_packed() -> None:
+    """Its checksum is in each of them: with another dictionary none could be read."""
+    assert zlib.adler32(DICTIONARY) == int.from_bytes(packed(b"x" * (PACKED_FROM_BYTES + 1))[1][2:6], "big")
+    assert zlib.adler32(DICTIONARY) == DICTIONARY_CHECKSUM
 
 
 def test_a_body_that_becomes_too_large_is_refused_before_it_does() -> None:
-    bomb = zlib.compress(bytes(LARGEST_COMPRESSED_BYTES + 1), 9)
+    packer = zlib.compressobj(9, zdict=DICTIONARY)
+    bomb = packer.compress(bytes(LARGEST_PACKED_BYTES + 1)) + packer.flush()
     assert len(bomb) < LARGEST_ITEM_BYTES
     with pytest.raises(StoreUnusable, match="more than 67,108,864 bytes"):
-        decode(encode(Item("p", body=b"x" * 5_000), b"") | {"z": {"B": bomb}})
+        decode(encode(Item("p", body=b"x" * 5_000), b"") | {"y": {"B": bomb}})
 
 
 @pytest.mark.parametrize("place", [("", "s"), ("p", ""), ("p" * 2_049, "s"), ("p", "s" * 1_025), ("\ud800", "s")])

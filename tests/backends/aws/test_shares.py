@@ -55,7 +55,7 @@ class Crew:
 async def crew(open_store: OpenStore, workers: int = WORKERS) -> Crew:
     stores = [await open_store() for _ in range(workers)]
     for store in stores[1:]:
-        store.table = store._due._table = stores[0].table
+        store.table = store._due._table = store._reader._table = stores[0].table
     return Crew(stores)
 
 

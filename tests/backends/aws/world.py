@@ -24,6 +24,7 @@ from holdfast.backends.aws.layout import DUE_INDEX, decode
 from holdfast.backends.aws.requests import BOUNDS, Writing
 from holdfast.backends.aws.shares import SharedSweeps
 from holdfast.backends.aws.table import table_definition
+from holdfast.backends.aws.units import units_of
 from holdfast.backends.memory import MemoryData
 from holdfast.backends.memory.blobs import MemoryBlobs
 from holdfast.ids import new_id
@@ -73,6 +74,7 @@ class DynamoHomes:
             packs=True,
             bounds=BOUNDS,
             writes_are_paid=True,
+            units_of=units_of,
             pages_tear=True,
             heads_go_first=True,
             reads_are_paid=True,
@@ -159,6 +161,7 @@ class DynamoDatabase:
             doorbell=LocalDoorbell(self._bells, owner),
             bounds=self._bounds,
             writes_are_paid=True,
+            units_of=units_of,
             pages_tear=True,
             heads_go_first=True,
             reads_are_paid=True,

@@ -23,13 +23,13 @@ TOKEN = "7" * 64
 READ = """
 DescribeStateMachine ListStateMachines ListStateMachineVersions DescribeStateMachineAlias ListStateMachineAliases
 DescribeActivity ListActivities ListTagsForResource DescribeExecution DescribeStateMachineForExecution
-ListExecutions GetExecutionHistory
+ListExecutions GetExecutionHistory DescribeMapRun ListMapRuns ValidateStateMachineDefinition TestState
 """
-WRITE = "StartExecution StartSyncExecution"
+WRITE = "StartExecution StartSyncExecution SendTaskSuccess SendTaskFailure SendTaskHeartbeat GetActivityTask"
 CONTROL = """
 CreateStateMachine UpdateStateMachine DeleteStateMachine PublishStateMachineVersion DeleteStateMachineVersion
 CreateStateMachineAlias UpdateStateMachineAlias DeleteStateMachineAlias CreateActivity DeleteActivity TagResource
-UntagResource StopExecution RedriveExecution
+UntagResource StopExecution RedriveExecution UpdateMapRun
 """
 
 

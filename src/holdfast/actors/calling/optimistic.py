@@ -16,6 +16,7 @@ from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record, ne
 from holdfast.actors.turn.commit import is_message_to
 from holdfast.actors.turn.entity import ActorEntity
 from holdfast.actors.turn.handling import tell
+from holdfast.actors.turn.moved_replies import make_room
 from holdfast.actors.turn.perform import DELETE_METHOD, perform
 from holdfast.actors.turn.stages import load
 from holdfast.bounded import Bounded
@@ -68,6 +69,7 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
         if head is not None and (not _is_free(head, runtime) or await _comes_behind(head, request, runtime)):
             return None
         actor = _loaded(address, head or Item(address.partition), runtime)
+        await make_room(actor, runtime)
         try:
             performed = await perform(Delivery(request), actor, runtime)
         except Fenced:  # it calls others, and is taken for the same actor in memory, whose lease is lost

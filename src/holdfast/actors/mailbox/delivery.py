@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.actors.mailbox.post import make_due, wake_actor
-from holdfast.actors.record import PARTITION_PREFIX, READY, SUSPENDED
+from holdfast.actors.record import PARTITION_PREFIX, SUSPENDED
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import ABSENT, EXISTS, Item, Put, Update, Write, parts_of
 from holdfast.persist import write_until_known
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
 
 MOST_TRIES: Final = 10
-
-
-def some_head(partition: str) -> Item:
-    """The head of a receiver that has not been looked at. If it is not like this, the write is refused, and tells."""
-    return Item(partition, status=READY)
 
 
 async def deliver(partition: str, puts: Sequence[Put], head: Item | None, runtime: Runtime) -> None:
@@ -45,9 +40,8 @@ async def _deliver_together(partition: str, puts: list[Write], head: Item | None
             if refused.index == len(puts):
                 head = refused.item
                 continue
-            del puts[refused.index]  # it was delivered before, and is still there
-            if puts:
-                continue
+            del puts[refused.index]  # it was delivered before, is still there, and has perhaps woken no owner
+            continue
         return
     raise StoreUnavailable(f"{partition} kept changing: nothing was delivered to it; it is tried again")
 
@@ -59,4 +53,4 @@ def _due(partition: str, head: Item | None, runtime: Runtime) -> Write:
     now = runtime.clock.now_ms()
     if head is None:
         return Put(Item(partition, status=SUSPENDED, revision=1, due_at=now), ABSENT)
-    return Update(partition=partition, when=EXISTS, due_at=now, add_revision=1)
+    return Update(partition=partition, when=EXISTS, due_at=now, add_revision=1, wakes=True)

@@ -23,8 +23,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, TypeGuard
 
-from holdfast.actors.mailbox.delivery import deliver, some_head
-from holdfast.actors.mailbox.post import Backlogs, backlogs_of
+from holdfast.actors.mailbox.delivery import deliver
+from holdfast.actors.mailbox.post import Backlogs, backlogs_of, some_head
 from holdfast.actors.record import DEPARTURE_PREFIX, Departure, decode_departure
 from holdfast.backoff import Pauses
 from holdfast.errors import StoreUnavailable

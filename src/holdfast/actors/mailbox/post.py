@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -12,7 +14,7 @@ from holdfast.actors.record import Call, describe_partition, encode
 from holdfast.bounded import Bounded
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import InvalidState, MailboxFull, Refused, StoreUnavailable
-from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, StatusIn, Update, Write
+from holdfast.items import ABSENT, EXISTS, Delete, Item, Put, StatusIn, Update, Write
 from holdfast.kernel.unit import Unit
 from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller
@@ -30,22 +32,43 @@ async def post(kind: Kind, partition: str, call: Call, runtime: Runtime) -> str:
     """Put a message into an actor's inbox, durably, at once; answers its place there."""
     await _refuse_if_full(kind, partition, runtime)
     sort = runtime.sender.next_sort()
-    put = Put(Item(partition, sort, body=encode(call)), ABSENT)
-    head = await runtime.home.store.get(partition)
+    puts = [Put(Item(partition, sort, body=encode(call)), ABSENT)]
+    head = await _expected_head(partition, runtime)
     for _ in range(MOST_TRIES):
         if call.replies and head is not None and head.status == record.HALTED:
             raise halted(partition)
         due = make_due(partition, head, runtime)
         try:
-            await write_for_caller(runtime.home.store, put, due, ours=lambda there: _is(there, put))
-        except Refused as refused:  # it was created, deleted or halted since we looked
-            head = refused.item
+            await write_for_caller(runtime.home.store, *puts, due, ours=lambda _there: False)
+        except Refused as refused:
+            if refused.index < len(puts):  # an attempt without an answer has put it there, perhaps without waking
+                puts.clear()
+            else:  # it was created, deleted or halted since we looked
+                head = refused.item
             continue
         wake_actor(partition, runtime)
         return sort
     raise StoreUnavailable(
         f"{describe_partition(partition)} changed {MOST_TRIES} times while a message was sent to it: nothing was sent"
     )
+
+
+async def _expected_head(partition: str, runtime: Runtime) -> Item | None:
+    """The head of an actor as it is, for the first message of this process; for others as it is most of the time. A
+    write that finds it otherwise is refused, and tells.
+    """
+    known = backlogs_of(runtime)
+    async with known.looking(partition):
+        if known.seen.use(partition) is not None:
+            return some_head(partition)
+        head = await runtime.home.store.get(partition)
+        known.seen[partition] = True
+    return head
+
+
+def some_head(partition: str) -> Item:
+    """The head of a receiver that has not been looked at. If it is not like this, the write is refused, and tells."""
+    return Item(partition, status=record.READY)
 
 
 async def post_with(unit: Unit, kind: Kind, partition: str, call: Call, runtime: Runtime) -> str:
@@ -75,7 +98,7 @@ def make_due(partition: str, head: Item | None, runtime: Runtime) -> Write:
             return Update(partition=partition, when=StatusIn((record.HALTED,)), add_revision=1)
         case _:
             when = StatusIn(record.CLAIMABLE)
-            return Update(partition=partition, when=when, due_at=now, expires_at=None, add_revision=1)
+            return Update(partition=partition, when=when, due_at=now, expires_at=None, add_revision=1, wakes=True)
 
 
 def halted(partition: str) -> InvalidState:
@@ -99,38 +122,47 @@ async def withdraw(partition: str, sort: str, runtime: Runtime) -> bool:
     return True
 
 
-def _is(there: Item | None, put: Put) -> bool:
-    return there is not None and there.sort == put.item.sort and there.sort != HEAD
-
-
 # ── Room in the mailbox ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _refuse_if_full(kind: Kind, partition: str, runtime: Runtime) -> None:
-    if backlogs_of(runtime).take(partition):
+    backlogs = backlogs_of(runtime)
+    if backlogs.take(partition):
         return
-    bound = kind.policy.mailbox
-    page = await runtime.home.store.query(partition, prefix=INBOX_PREFIX, limit=bound)
-    waiting = len(page.items) if page.cursor is None else bound
-    room = bound - waiting - backlogs_of(runtime).leaving(partition)
-    if room <= 0:
-        raise MailboxFull(
-            f"{describe_partition(partition)} has {bound} messages waiting and takes no more: send again later, or "
-            "give its class a larger mailbox"
-        )
-    backlogs_of(runtime).learn(partition, room - 1)
+    async with backlogs.looking(partition):
+        if backlogs.take(partition):  # another call has looked meanwhile
+            return
+        bound = kind.policy.mailbox
+        page = await runtime.home.store.query(partition, prefix=INBOX_PREFIX, limit=bound)
+        waiting = len(page.items) if page.cursor is None else bound
+        room = bound - waiting - backlogs.leaving(partition)
+        if room <= 0:
+            raise MailboxFull(
+                f"{describe_partition(partition)} has {bound} messages waiting and takes no more: send again later, or "
+                "give its class a larger mailbox"
+            )
+        backlogs.learn(partition, room - 1)
 
 
 class Backlogs:
     """How many more messages this process may send to an actor before it has to count those that wait there, and how
-    many are on their way there.
+    many are on their way there. ``seen`` are the actors to which it has sent.
     """
 
-    __slots__ = ("_leaving", "_room")
+    __slots__ = ("_leaving", "_looking", "_room", "seen")
 
     def __init__(self) -> None:
+        self.seen = Bounded[str, bool](MOST_BACKLOGS)
+        self._looking = WeakValueDictionary[str, asyncio.Lock]()
         self._room = Bounded[str, int](MOST_BACKLOGS)
         self._leaving: Counter[str] = Counter()
+
+    def looking(self, partition: str) -> asyncio.Lock:
+        """What one call holds that looks at an actor: others wait, and know then what it has seen."""
+        lock = self._looking.get(partition)
+        if lock is None:
+            lock = self._looking[partition] = asyncio.Lock()
+        return lock
 
     def leaving(self, partition: str) -> int:
         """How many messages are durable with their senders, and are still to be delivered by this process."""

@@ -18,6 +18,7 @@ from holdfast.actors.record import (
     ActorRecord,
     Call,
     FailureRecord,
+    KeptReply,
     Origin,
     Reply,
     TimerRecord,
@@ -29,6 +30,7 @@ from holdfast.actors.timers import after_firing, settings_replaced
 from holdfast.actors.turn.failure import Halt, Park, TellCaller, TryAgain, Verdict, after_failure, attempts_in
 from holdfast.actors.turn.failure_log import log_failure
 from holdfast.actors.turn.handling import Handling
+from holdfast.actors.turn.kept_replies import may_be_in_head, with_reply
 from holdfast.actors.turn.ordered import noted
 from holdfast.actors.turn.performed import Finished, Performed, Version, marked
 from holdfast.actors.turn.replies import RESEND_WINDOW_MS, Place, applied, let_go, replied
@@ -186,6 +188,7 @@ class Aftermath(Struct, frozen=True):
         version = before
         if record is not before.record or ran.state != before.state or before.deleted:
             version = Version(record, ran.state)
+        version = self._kept(Replied(ran.result), version)
         finished = self._answered(Replied(ran.result), version, (*turn.writes, *page), tuple(turn.to_wake))
         return Performed(version, (finished, *self._released(called, version)), ran.instance)
 
@@ -237,18 +240,37 @@ class Aftermath(Struct, frozen=True):
         if not call.known or call.id in version.record.recent:
             known = None if call.origin is None else applied(call)
             return Finished(self.delivery, outcome, version, (*sent, *self._receipt()), to_wake, known)
-        error = None if outcome.error is None else describe(outcome.error)
-        reply = Reply(fingerprint_of(call), error=error) if error else Reply(fingerprint_of(call), Raw(outcome.data))
-        window = self.kind.policy.reply_window_ms if call.named else RESEND_WINDOW_MS
-        kept = Item(
-            partition=self.partition,
-            sort=REPLY_PREFIX + call.id,
-            # An error has changed nothing, so a caller that is repaired later may have it tried again.
-            expires_at=None if call.kept and not error else self.runtime.clock.now_ms() + window,
-            body=encode(reply),
-        )
-        named = () if call.origin is None or error else self._for_request(call.origin, reply)
+        there = version.record.replies.get(call.id)
+        if there is not None and may_be_in_head(self.delivery, self.partition, self.kind, self.runtime.home):
+            return Finished(self.delivery, outcome, version, sent, to_wake, there.reply)
+        reply = self._reply(outcome)
+        # An error has changed nothing, so a caller that is repaired later may have it tried again.
+        kept = self._item(reply, None if call.kept and not reply.error else self._now + self._window_ms)
+        named = () if call.origin is None or reply.error else self._for_request(call.origin, reply)
         return Finished(self.delivery, outcome, version, (*sent, Put(kept), *named, *self._receipt()), to_wake, reply)
+
+    def _reply(self, outcome: Replied) -> Reply:
+        """What a repeat of the call is answered."""
+        fingerprint = fingerprint_of(self.delivery.call)
+        if outcome.error is not None:
+            return Reply(fingerprint, error=describe(outcome.error))
+        return Reply(fingerprint, Raw(outcome.data))
+
+    @property
+    def _window_ms(self) -> int:
+        return self.kind.policy.reply_window_ms if self.delivery.call.named else RESEND_WINDOW_MS
+
+    def _item(self, reply: Reply, until: int | None) -> Item:
+        """The reply in an item of its own, until then (milliseconds)."""
+        return Item(self.partition, REPLY_PREFIX + self.delivery.call.id, expires_at=until, body=encode(reply))
+
+    def _kept(self, outcome: Replied, version: Version) -> Version:
+        """The actor with the reply in its head, if it may be there and has room."""
+        if not may_be_in_head(self.delivery, self.partition, self.kind, self.runtime.home):
+            return version
+        kept = KeptReply(self._now + self._window_ms, self._reply(outcome))
+        record = with_reply(version.record, self.delivery.call.id, kept, self._now)
+        return version if record is None else replace(version, record=record)
 
     def _for_request(self, origin: Origin, reply: Reply) -> tuple[Write, ...]:
         """The same reply under the id that the sender gave the request."""
@@ -294,6 +316,7 @@ class Aftermath(Struct, frozen=True):
     def _told(self, error: Exception, called: tuple[Place, ...]) -> Performed:
         version = self.before.without_failure(self.delivery.place)
         outcome = Replied(error=self.runtime.registry.errors.rebuild(describe(error), CallFailed))
+        version = self._kept(outcome, version)
         return Performed(version, (self._answered(outcome, version), *self._released(called, version)))
 
     def _with_failure(self, failure: FailureRecord, *, halts: bool = False, again: Delivery | None = None) -> Performed:
@@ -340,6 +363,12 @@ class Aftermath(Struct, frozen=True):
         outcome = replied(reply, delivery.call, self.partition, self.runtime)
         if delivery.call.origin is not None and delivery.call.replies and not reply.parked:
             return Performed(version, (self._answered(outcome, version),), self.instance)  # it waits for a reply item
+        there, is_asked_elsewhere = version.record.replies.get(delivery.call.id), delivery.sort is not None
+        if there is not None and delivery.call.replies and (is_asked_elsewhere or delivery.call.kept):
+            # It was kept for a repeat only, and this caller looks for an item.
+            until = None if delivery.call.kept and not reply.error else there.until
+            writes = (Put(self._item(reply, until)), *self._receipt())
+            return Performed(version, (Finished(delivery, outcome, version, writes),), self.instance)
         return Performed(version, (Finished(delivery, outcome, version, self._receipt()),), self.instance)
 
     def _taken_in(self) -> Performed:
@@ -364,5 +393,5 @@ class Aftermath(Struct, frozen=True):
         first = [self._carried(before, tuple(part)) for part in parts_of([*moved, *ended], self.runtime.home.bounds)]
         instance = self.kind.fresh()
         record = replace(record, schema=self.kind.schema, state=NOT_BEGUN, timers={}, failures={}, halted_by=None)
-        version = Version(record, self.kind.encode(instance), deleted=True)
+        version = self._kept(Replied(b"null"), Version(record, self.kind.encode(instance), deleted=True))
         return Performed(version, (*first, self._answered(Replied(b"null"), version)), instance)

@@ -19,6 +19,7 @@ from holdfast.actors.record import (
     describe_partition,
     fingerprint_of,
 )
+from holdfast.actors.turn.kept_replies import reply_in
 from holdfast.actors.turn.ordered import is_repeat
 from holdfast.errors import CallFailed, IdempotencyMismatch, InvalidState, Refused
 from holdfast.items import EXISTS, Update, Write, parts_of
@@ -109,6 +110,8 @@ async def earlier_reply(
     """What a call that is known by its id was answered before, durably or not yet."""
     if call.id in record.recent:
         return applied(call)
+    if (kept := reply_in(record, call.id, runtime.clock.now_ms())) is not None:
+        return kept
     return uncommitted.get(call.id) or await find_reply(partition, call.id, runtime)
 
 

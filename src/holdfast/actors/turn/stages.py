@@ -33,6 +33,7 @@ from holdfast.actors.turn.aftermath import Aftermath
 from holdfast.actors.turn.commit import begin_commit, commit, commit_under_way
 from holdfast.actors.turn.entity import REFUSED, ActorEntity, Loaded, refuse_overtaken_caller
 from holdfast.actors.turn.failure import after_deaths
+from holdfast.actors.turn.moved_replies import make_room
 from holdfast.actors.turn.perform import perform
 from holdfast.actors.turn.performed import Version, writes_of
 from holdfast.clock import elapsed_seconds
@@ -42,7 +43,7 @@ from holdfast.coordination.lease import Closed, Fenced, Held
 from holdfast.errors import Refused, StoreUnusable
 from holdfast.items import ABSENT, Item, Put, place
 from holdfast.kernel.host import settled
-from holdfast.kernel.outcomes import AGAIN, Blocked, Idle, Left, LeftBehind, Next, Released, Rest
+from holdfast.kernel.outcomes import AGAIN, Blocked, Ended, Idle, Left, LeftBehind, Next, Released, Rest
 from holdfast.kernel.ownership import block, lease_until, ours
 from holdfast.kernel.runtime import Runtime
 from holdfast.persist import write_until_known
@@ -59,6 +60,10 @@ class ActorStages(Struct, frozen=True, gc=False):
     claimable: tuple[str, ...] = (*CLAIMABLE, DELETED)
     """A deleted one begins again; or its owner died before it released it."""
     running: str = RUNNING
+
+    def ahead(self, _entity: ActorEntity, _host: Host, /) -> Ended | None:
+        """See ``Stages``."""
+        return None
 
     async def may_claim(self, entity: ActorEntity, host: Host, /) -> bool:
         """See ``Stages``."""
@@ -241,6 +246,7 @@ async def run_calls(actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
                 continue
             begin_commit(actor, runtime, host)  # what has run before need not wait for this one
             if not await refuse_overtaken(delivery, runtime):
+                await make_room(actor, runtime)
                 performed = await perform(delivery, actor, runtime)
                 ours(actor)  # else the method has ignored that it was cancelled, and its caller sends it elsewhere
                 actor.apply(performed)

@@ -35,6 +35,7 @@ from holdfast.backends.aws.shares import SharedSweeps
 from holdfast.backends.aws.store import DynamoStore
 from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.transport import Transport
+from holdfast.backends.aws.units import units_of
 from holdfast.backends.aws.versions import LambdaVersions
 from holdfast.clock import Clock, SystemClock
 from holdfast.errors import ConfigurationError
@@ -172,8 +173,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     ``published`` is the name of the version of a function that this process runs. The connections and ``owner`` are for
     tests.
     """
-    address = parse_address(url)
-    owner, clock = owner or f"aws-{new_id()[:12]}", clock or SystemClock()
+    address, owner, clock = parse_address(url), owner or f"aws-{new_id()[:12]}", clock or SystemClock()
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     blobs, bus, versions = address.open_blobs(s3), address.open_bus(events), address.open_versions(published, functions)
     size, settings = TableSize(transport, address.table, clock), KnownSettings(transport, address.table, clock)
@@ -201,6 +201,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         bounds=BOUNDS,
         bus=bus,
         writes_are_paid=True,
+        units_of=units_of,
         pages_tear=True,
         heads_go_first=True,
         serves=address.parsed_routes().serves,

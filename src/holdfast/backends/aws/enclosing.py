@@ -4,11 +4,11 @@ A message and the wake-up of its receiver are then one single write: half the un
 never cancel each other ("TransactWriteItems" rejects overlapping transactions on one item). The attribute has the sort
 key of the message as its name; ``lc`` counts the bytes of all that are enclosed.
 
-When they are many, a message becomes an item of its own, in a transaction with the head, where ``si`` or ``so`` counts
-such writes, by the prefix of the message. While that is there, nothing more of the prefix is enclosed: a message that
-comes again finds its place taken in either form. A reader looks at the head first and at the items after it, so it
-misses none that was sent before one that it sees in the head. If it finds no such items, it takes away the count that
-it has seen; a write that has come since has changed it.
+When they are many, messages go into a parcel (``posting``), or become items of their own, in a transaction with the
+head. There ``si`` or ``so`` counts such writes, by the prefix of the message. While that is there, nothing more of the
+prefix is enclosed: a message that comes again finds its place taken in either form. A reader looks at the head first
+and at the items after it, so it misses none that was sent before one that it sees in the head. If it finds no such
+items, it takes away the count that it has seen; a write that has come since has changed it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.backends.aws.layout import Attributes, decode, number
+from holdfast.backends.aws.parcels import Parcel
 from holdfast.bounded import Bounded
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, Update, Write, holds, place
@@ -35,6 +36,7 @@ MOST_BYTES: Final = 8 * 1024
 """Above this many enclosed bytes, further messages are items of their own."""
 
 MOST_REMEMBERED: Final = 50_000
+MOST_PARCELS: Final = 2_000
 
 FULL_SECONDS: Final = 1.0
 
@@ -46,7 +48,7 @@ class Action(Struct, frozen=True):
 
     ``index`` is the place of the write in the call, and each message has its own; ``NOT_IN_CALL`` if only messages of
     this head are in it. ``separate`` are the messages for it that become items. ``freed`` are the bytes of those
-    removed.
+    removed. If the item is a parcel, ``taken`` are the messages that the write takes out of it.
     """
 
     write: Write
@@ -55,6 +57,7 @@ class Action(Struct, frozen=True):
     separate: tuple[tuple[int, Item], ...] = ()
     removes: tuple[tuple[int, str], ...] = ()
     freed: int = 0
+    taken: tuple[str, ...] = ()
 
     @property
     def added(self) -> int:
@@ -98,13 +101,16 @@ def enclosed_in(head: Attributes) -> list[Item]:
 
 
 class Known:
-    """Which messages are enclosed, as far as this process has seen: the bytes of each, or ``SEPARATE``.
+    """Where messages are, as far as this process has seen: the bytes of each that is enclosed in its head,
+    ``SEPARATE``, or the sort key of the parcel that it is in.
 
-    A message never moves between the head and an item of its own, so this is never wrong for one that is still there.
+    A message never moves from one of these to another, so this is never wrong for one that is still there. Parcels only
+    become smaller: a write that takes out all that is known to be in one deletes it.
     """
 
     def __init__(self) -> None:
-        self._bytes = Bounded[tuple[str, str], int](MOST_REMEMBERED)
+        self._where = Bounded[tuple[str, str], int | str](MOST_REMEMBERED)
+        self._parcels = Bounded[tuple[str, str], Parcel](MOST_PARCELS)
         self._full_until = Bounded[str, float](MOST_REMEMBERED)
 
     def full(self, partition: str, now: float) -> None:
@@ -124,17 +130,38 @@ class Known:
 
     def enclosed(self, item: Item) -> None:
         """A message is enclosed."""
-        self._bytes[item.partition, item.sort] = entry_bytes(item.sort, item.body)
+        self._where[item.partition, item.sort] = entry_bytes(item.sort, item.body)
 
     def separate(self, partition: str, sort: str) -> None:
         """A message is an item of its own, or is not there."""
         if is_message(sort):
-            self._bytes[partition, sort] = SEPARATE
+            self._where[partition, sort] = SEPARATE
+
+    def parcel(self, partition: str, parcel: Parcel) -> None:
+        """A parcel was read."""
+        self._parcels[partition, parcel.sort] = parcel
+        self.may_be_in(partition, parcel.sort, parcel.bodies)
+
+    def may_be_in(self, partition: str, parcel: str, sorts: Iterable[str]) -> None:
+        """These messages are in a parcel of which nothing else is known; if it is there."""
+        for sort in sorts:
+            self._where[partition, sort] = parcel
+
+    def parcel_with(self, partition: str, sort: str) -> Parcel | None:
+        """The parcel that a message is in, as it was last seen; ``None`` if it is in none, or that is not known."""
+        if not isinstance(within := self._where.get((partition, sort)), str):
+            return None
+        found = self._parcels.use((partition, within))
+        return found if found is not None and sort in found.bodies else None
+
+    def is_remembered(self, partition: str, sort: str) -> bool:
+        """Whether this process has put a message there, or has seen it."""
+        return (partition, sort) in self._where
 
     def forget(self, partition: str, sorts: Sequence[str]) -> None:
         """It is not known any more where these are."""
         for sort in sorts:
-            self._bytes.pop((partition, sort), None)
+            self._where.pop((partition, sort), None)
 
     def note(self, actions: Sequence[Action]) -> None:
         """These were done."""
@@ -143,18 +170,48 @@ class Known:
             for _, item in action.adds:
                 self.enclosed(item)
             self.forget(partition, [gone for _, gone in action.removes])
+            if action.taken:
+                self._took(partition, sort, action.taken)
             if is_message(sort) and isinstance(action.write, Put):
                 self.separate(partition, sort)
 
+    def _took(self, partition: str, parcel: str, sorts: Container[str]) -> None:
+        if (before := self._parcels.pop((partition, parcel), None)) is not None:
+            self.forget(partition, [sort for sort in before.bodies if sort in sorts])
+            self._parcels[partition, parcel] = before.after_taking(sorts)
+
     def size(self, partition: str, sort: str) -> int | None:
         """The bytes of an enclosed message; ``None`` if it is not known where it is."""
-        return self._bytes.get((partition, sort), None)
+        found = self._where.get((partition, sort))
+        if isinstance(found, str):
+            return None if self.parcel_with(partition, sort) is None else SEPARATE
+        return found
+
+    def is_lost(self, partition: str, sort: str) -> bool:
+        """Whether a message may be in a parcel that is not known."""
+        return isinstance(self._where.get((partition, sort)), str) and self.parcel_with(partition, sort) is None
 
 
 def unknown(writes: Sequence[Write], known: Known) -> set[str]:
-    """The partitions of which a message is deleted that may be enclosed or not."""
-    deleted = (each for each in writes if isinstance(each, Delete) and is_message(each.sort))
-    return {each.partition for each in deleted if known.size(each.partition, each.sort) is None}
+    """The partitions with messages of which it has to be known where they are: those that are deleted, and those that
+    are put again after they may have come in a parcel.
+    """
+    found: set[str] = set()
+    for write in writes:
+        partition, sort = place(write)
+        if is_message(sort) and (
+            known.size(partition, sort) is None if isinstance(write, Delete) else known.is_lost(partition, sort)
+        ):
+            found.add(partition)
+    return found
+
+
+def repeated(writes: Sequence[Write], known: Known) -> Refused | None:
+    """Why a message is not put once more: it is in a parcel."""
+    for index, write in enumerate(writes):
+        if isinstance(write, Put) and (parcel := known.parcel_with(*place(write))) is not None:
+            return Refused(index, Item(*place(write), body=parcel.bodies[write.item.sort]))
+    return None
 
 
 def actions_of(writes: Sequence[Write], known: Known, full: Container[str]) -> list[Action]:
@@ -163,6 +220,7 @@ def actions_of(writes: Sequence[Write], known: Known, full: Container[str]) -> l
     adds: dict[str, list[tuple[int, Item]]] = {}
     others_of: dict[str, list[tuple[int, Item]]] = {}
     removes: dict[str, list[tuple[int, str]]] = {}
+    taken: dict[tuple[str, str], tuple[Parcel, list[str]]] = {}
     others: list[Action] = []
     for index, write in enumerate(writes):
         match write:
@@ -170,6 +228,8 @@ def actions_of(writes: Sequence[Write], known: Known, full: Container[str]) -> l
                 adds.setdefault(item.partition, []).append((index, item))
             case Delete(partition, sort) if is_message(sort) and known.size(partition, sort):
                 removes.setdefault(partition, []).append((index, sort))
+            case Delete(partition, sort) if (parcel := known.parcel_with(partition, sort)) is not None:
+                taken.setdefault((partition, parcel.sort), (parcel, []))[1].append(sort)
             case Put(item) if item.partition in heads and is_message(item.sort):
                 others_of.setdefault(item.partition, []).append((index, item))
                 others.append(Action(write, index))
@@ -185,6 +245,10 @@ def actions_of(writes: Sequence[Write], known: Known, full: Container[str]) -> l
         freed = sum(known.size(partition, sort) or 0 for _, sort in gone)
         coming = tuple(adds.get(partition, ())), tuple(others_of.get(partition, ()))
         changed.append(Action(write, index, *coming, gone, freed))
+    changed += [
+        Action(parcel.without(partition, sorts), NOT_IN_CALL, taken=tuple(sorts))
+        for (partition, _), (parcel, sorts) in taken.items()
+    ]
     return sorted((*others, *changed), key=lambda action: action.index)
 
 
@@ -222,7 +286,7 @@ def merged(found: Page, enclosed: Sequence[Item], prefix: str, after: str | None
     ]
     if not fitting:
         return found
-    every = sorted((*found.items, *fitting), key=attrgetter("sort"))
+    every = sorted({item.sort: item for item in (*found.items, *fitting)}.values(), key=attrgetter("sort"))
     if len(every) <= limit:
         return Page(tuple(every), found.cursor)
     return Page(tuple(every[:limit]), every[limit - 1].sort)
@@ -238,7 +302,7 @@ class Full(Struct, frozen=True):
 
 
 class Gone(Struct, frozen=True):
-    """Messages that were to be removed are not enclosed in this head any more."""
+    """Messages that were to be removed are not enclosed in this head any more, or their parcel has changed."""
 
     partition: str
     sorts: tuple[str, ...]
@@ -249,11 +313,13 @@ def refusal(action: Action, there: Attributes | None) -> Refused | Full | Gone |
 
     The first condition of the call that does not hold counts, as with separate items.
     """
+    if action.taken:
+        return Gone(place(action.write)[0], action.taken)
     if there is not None and {count_of(item.sort) for _, item in action.adds} & there.keys():
         return Full(place(action.write)[0])  # it may be an item
     head = None if there is None else decode(there)
     refused: list[tuple[int, Item | None]] = []
-    if action.index != NOT_IN_CALL and not _holds(action.write, head):
+    if action.index != NOT_IN_CALL and not would_hold(action.write, head):
         refused.append((action.index, head))
     within = {} if there is None else {item.sort: item for item in enclosed_in(there)}
     coming = (*action.adds, *action.separate)
@@ -267,7 +333,8 @@ def refusal(action: Action, there: Attributes | None) -> Refused | Full | Gone |
     return None
 
 
-def _holds(write: Write, item: Item | None) -> bool:
+def would_hold(write: Write, item: Item | None) -> bool:
+    """Whether a write is applied when this is there."""
     return holds(write.when, item) and not (isinstance(write, Update) and item is None)
 
 

@@ -12,7 +12,7 @@ Names of attributes are billed bytes, so they are short; zero, empty values and 
 | ``xm`` | expires_at (milliseconds) |
 | ``x`` | when DynamoDB's TTL may delete it, in whole seconds: then, and of heads an hour later |
 | ``h``, ``c`` | the key of the index ``heads``, of heads that are listed: kind and part; when created (ms) |
-| ``b``, ``z`` | body; ``z`` if it is compressed (zlib) |
+| ``b``, ``y`` | body; ``y`` if it is packed (``packing``), ``z`` if earlier code has packed it |
 | ``n`` | the nonce of the last write, by which a write that is sent again is recognised |
 | ``i#…``, ``o#…`` | of heads only: the body of a small message, under its sort key (``enclosing``) |
 | ``w`` | of heads only, instead of ``q``: it is due now, and the stream of the table shows it (``laggards``) |
@@ -27,6 +27,7 @@ from __future__ import annotations
 import zlib
 from typing import Any, Final
 
+from holdfast.backends.aws.packing import packed, unpacked
 from holdfast.errors import InvalidInput, PayloadTooLarge, StoreUnusable
 from holdfast.items import HEAD, Item
 from holdfast.keys import LISTED, SEPARATOR
@@ -47,15 +48,6 @@ part."""
 DEFAULT_PARTS: Final = 4
 """The number of parts of the index unless the settings of the home say otherwise: one part takes 1,000 writes a
 second. Never change it: heads of homes without settings would not be found."""
-
-COMPRESSED_FROM_BYTES: Final = 512
-"""A body of this many bytes may be what makes an item two kilobytes instead of one. Packing a kilobyte takes some 20
-microseconds; the request takes milliseconds."""
-
-LARGEST_COMPRESSED_BYTES: Final = 64 * 2**20
-"""No larger body is compressed or unpacked: 400 KB can become 400 MB."""
-
-COMPRESSION_LEVEL: Final = 3
 
 LARGEST_ITEM_BYTES: Final = 380 * 1024
 """Our limit, below the 400 KB of DynamoDB: its count and our estimate may differ a little."""
@@ -112,15 +104,6 @@ def is_streamed(due_at: int | None, until: int | None) -> bool:
     return due_at is not None and until is not None and due_at <= until
 
 
-def body_attribute(body: bytes) -> tuple[str, bytes]:
-    """The name of the attribute for a body, and its value: compressed if that makes it smaller."""
-    if COMPRESSED_FROM_BYTES < len(body) <= LARGEST_COMPRESSED_BYTES:
-        packed = zlib.compress(body, COMPRESSION_LEVEL)
-        if len(packed) < len(body):
-            return "z", packed
-    return "b", body
-
-
 def encode(
     item: Item,
     nonce: bytes,
@@ -153,7 +136,7 @@ def encode(
     if item.expires_at is not None:
         wire["x"] = number(ttl_seconds(item.expires_at, item.sort))
     if item.body:
-        name, value = body_attribute(item.body)
+        name, value = packed(item.body)
         wire[name] = {"B": value}
     check_size(size_bytes(wire), item.partition, item.sort)
     return wire
@@ -218,18 +201,8 @@ def _number(wire: Attributes, name: str) -> int | None:
 
 
 def _body(wire: Attributes) -> bytes:
-    if "z" not in wire:
-        return bytes(wire["b"]["B"]) if "b" in wire else b""
     try:
-        return _unpacked(wire["z"]["B"])
+        return unpacked(wire)
     except zlib.error as error:
         place = f"{wire['p']['S']!r} / {wire['s']['S']!r}"
         raise StoreUnusable(f"the body of {place} is damaged ({error}): restore the table from a backup") from error
-
-
-def _unpacked(packed: bytes) -> bytes:
-    unpacker = zlib.decompressobj()
-    body = unpacker.decompress(packed, LARGEST_COMPRESSED_BYTES)
-    if not unpacker.eof:
-        raise zlib.error(f"it is cut off, or becomes more than {LARGEST_COMPRESSED_BYTES:,} bytes")
-    return body

@@ -13,7 +13,6 @@ from holdfast.backends.aws.layout import (
     DEFAULT_PARTS,
     STREAMED,
     Attributes,
-    body_attribute,
     check_size,
     encode,
     is_streamed,
@@ -24,6 +23,7 @@ from holdfast.backends.aws.layout import (
     text,
     ttl_seconds,
 )
+from holdfast.backends.aws.packing import ATTRIBUTES, packed
 from holdfast.errors import InvalidInput, PayloadTooLarge
 from holdfast.items import EXISTS, HEAD, AllOf, Bounds, Delete, Put, Update, Write
 
@@ -216,9 +216,8 @@ class _Change:
             self._plain("x", None if expires_at is None else ttl_seconds(expires_at, self._sort), number)
 
     def _body(self, body: bytes) -> None:
-        name, value = body_attribute(body)
-        other = "b" if name == "z" else "z"
-        self._removed.append(other)
+        name, value = packed(body)
+        self._removed += [other for other in ATTRIBUTES if other != name]
         if value:
             self._set(name, {"B": value})
         else:

@@ -20,31 +20,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from holdfast.backends.aws.due import Choose, DueIndex
 from holdfast.backends.aws.enclosing import (
     NOT_IN_CALL,
-    PREFIXES,
     Action,
     Full,
     Gone,
     Known,
     actions_of,
-    count_of,
     is_message,
-    may_be_messages,
-    merged,
     refusal,
+    repeated,
     unknown,
     was_applied,
+    would_hold,
 )
 from holdfast.backends.aws.failures import Cancelled, ConditionFailed
+from holdfast.backends.aws.gathering import Gathering
 from holdfast.backends.aws.inventory import list_partitions, scan_heads
 from holdfast.backends.aws.lanes import Lanes
-from holdfast.backends.aws.layout import Attributes, decode, encode, key, text
+from holdfast.backends.aws.layout import Attributes, decode, encode
 from holdfast.backends.aws.listing import is_cursor, kind_of, list_heads
 from holdfast.backends.aws.meter import Meter
+from holdfast.backends.aws.posting import Post, Posting, post_of
+from holdfast.backends.aws.reading import Reader
 from holdfast.backends.aws.requests import Writing, enters_index
 from holdfast.backends.aws.settings import KnownSettings, Settings
 from holdfast.backends.aws.transport import RequestRefused, Transport
@@ -97,6 +98,9 @@ class DynamoStore:
         self._transport = transport
         self._lanes = Lanes()
         self._known = Known()
+        self._reader = Reader(transport, table, self._known)
+        self._posting = Posting(self._known, self._write_one, self._write)
+        self._gathering = Gathering(self._lanes, self._post)
         self._due = DueIndex(transport, table, self._read_parts)
         self._closed = False
 
@@ -116,7 +120,25 @@ class DynamoStore:
             answer: asyncio.Future[Sequence[Item | None]] = asyncio.get_running_loop().create_future()
             answer.set_exception(_closed())
             return answer
-        return self._lanes.run((place(write)[0] for write in writes), lambda: self._write(writes))
+        if (post := post_of(writes)) is not None:
+            return self._gathering.add(post)
+        partitions = {place(write)[0] for write in writes}
+        self._gathering.close(partitions)
+        return self._lanes.run(partitions, lambda: self._write(writes))
+
+    async def _post(self, post: Post) -> None:
+        await self._posting.post(post, asyncio.get_running_loop().time())
+
+    async def _write_one(self, action: Action) -> Loaded | Refused | Full | Gone:
+        """What is asked of one item, in a write of its own."""
+        settings = await self._settings_now() if enters_index(action.write) else DEFAULTS
+        return await self._one(action, self._writing(settings))
+
+    def _writing(self, settings: Settings) -> Writing:
+        token = new_id()
+        nonce = bytes.fromhex(token)[:NONCE_BYTES]
+        now_ms = self._clock.now_ms()
+        return Writing(self.table, nonce, token, now_ms, settings.parts, self._streamed_until(settings))
 
     async def _write(self, writes: Sequence[Write]) -> Sequence[Item | None]:
         if len({place(write) for write in writes}) < len(writes):
@@ -130,13 +152,11 @@ class DynamoStore:
         for _ in range(MOST_TRIES):
             for partition in unknown(writes, self._known):
                 looked.add(partition)
-                await self._look(partition, writes)
+                await self._reader.look(partition, writes)
+            if (repeat := repeated(writes, self._known)) is not None:
+                raise await self._first_refusal(writes[: repeat.index]) or repeat
             actions = actions_of(writes, self._known, full)
-            token = new_id()
-            nonce = bytes.fromhex(token)[:NONCE_BYTES]
-            writing = Writing(
-                self.table, nonce, token, self._clock.now_ms(), settings.parts, self._streamed_until(settings)
-            )
+            writing = self._writing(settings)
             match await (self._one(actions[0], writing) if len(actions) == 1 else self._several(actions, writing)):
                 case Full(partition):
                     full.add(partition)
@@ -187,18 +207,17 @@ class DynamoStore:
             if isinstance(action.write, Update) and action.write.load
         }
 
-    async def _look(self, partition: str, writes: Sequence[Write]) -> None:
-        """See which messages are enclosed in a head: the other ones of the call are items of their own."""
-        head = await self._get(partition, HEAD)
-        within = {item.sort for item in (self._known.head(head) if head is not None else ())}
-        for write in writes:
-            there, sort = place(write)
-            if there == partition and is_message(sort) and sort not in within:
-                self._known.separate(partition, sort)
+    async def _first_refusal(self, writes: Sequence[Write]) -> Refused | None:
+        """The first of these writes whose condition does not hold."""
+        for index, write in enumerate(writes):
+            there = await self._reader.item(*place(write))
+            if not would_hold(write, there):
+                return Refused(index, there)
+        return None
 
     async def _load(self, write: Update, writing: Writing) -> Item:
         """The item after an update in a transaction: DynamoDB does not return it, so it is read."""
-        there = await self._get(write.partition, write.sort)
+        there = await self._reader.stored(write.partition, write.sort)
         if there is None or not _is_mine(there, writing.nonce):
             raise StoreUnavailable(
                 f"the write was applied, and {write.partition!r} / {write.sort!r} was changed by another writer before "
@@ -221,58 +240,12 @@ class DynamoStore:
     async def get(self, partition: str, sort: str = HEAD) -> Item | None:
         """See ``Store.get``."""
         self._check_open()
-        there = await self._get(partition, sort)
-        if there is not None:
-            return decode(there)
-        if not is_message(sort) or (head := await self._get(partition, HEAD)) is None:
-            return None
-        return next((item for item in self._known.head(head) if item.sort == sort), None)
-
-    async def _get(self, partition: str, sort: str) -> Attributes | None:
-        parameters = {"TableName": self.table, "Key": key(partition, sort), "ConsistentRead": True}
-        answer = await self._transport.call("GetItem", parameters | {"ReturnConsumedCapacity": "TOTAL"})
-        there: Attributes | None = answer.get("Item")
-        return there
+        return await self._reader.item(partition, sort)
 
     async def query(self, partition: str, *, prefix: str = "", after: str | None = None, limit: int = 1000) -> Page:
-        """See ``Store.query``. A page ends at 1 MB, and the last one may be empty.
-
-        The head is read first, if messages are asked for: some may be enclosed in it.
-        """
+        """See ``Store.query``. A page ends at 1 MB, and the last one may be empty."""
         self._check_open()
-        from_head = not prefix and after is None
-        head = await self._get(partition, HEAD) if may_be_messages(prefix) and not from_head else None
-        begins = " AND begins_with(#s, :prefix)" if prefix else ""
-        parameters: dict[str, Any] = {
-            "TableName": self.table,
-            "KeyConditionExpression": f"#p = :p{begins}",
-            "ExpressionAttributeNames": {"#p": "p"} | ({"#s": "s"} if prefix else {}),
-            "ExpressionAttributeValues": {":p": text(partition)} | ({":prefix": text(prefix)} if prefix else {}),
-            "ConsistentRead": True,
-            "Limit": _page_items(limit),
-            "ReturnConsumedCapacity": "TOTAL",
-        }
-        if after is not None:
-            parameters["ExclusiveStartKey"] = key(partition, after)
-        answer = await self._transport.call("Query", parameters)
-        last = answer.get("LastEvaluatedKey")
-        found = Page(tuple(decode(wire) for wire in answer["Items"]), None if last is None else last["s"]["S"])
-        for item in found.items:
-            self._known.separate(partition, item.sort)
-        if from_head:
-            head = next((wire for wire in answer["Items"] if wire["s"]["S"] == HEAD), None)
-        if head is None:
-            return found
-        if not found.items and after is None and found.cursor is None:
-            await self._enclose_again(head, prefix)
-        return merged(found, self._known.head(head), prefix, after, limit)
-
-    async def _enclose_again(self, head: Attributes, prefix: str) -> None:
-        """No message of this prefix is an item, so the next ones may be enclosed; unless one has come meanwhile."""
-        if prefix not in PREFIXES or (seen := head.get(count_of(prefix))) is None:
-            return
-        names = {"#c": count_of(prefix)}
-        await self._transport.amend(head["p"]["S"], "REMOVE #c", "#c = :seen", names, {":seen": seen})
+        return await self._reader.query(partition, prefix, after, _page_items(limit))
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
         """See ``Store.due``. Without bodies; leased heads have a ``due_at`` too."""

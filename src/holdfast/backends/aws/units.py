@@ -26,6 +26,11 @@ def stored_bytes(item: Item | None) -> int:
     return 0 if item is None else size_bytes(encode(item, NONCE, created_at=CREATED_AT))
 
 
+def units_of(item: Item) -> int:
+    """The write units of an item that is written as it is."""
+    return write_units(stored_bytes(item))
+
+
 def item_units(before: Item | None, after: Item | None) -> int:
     """The write units of an item that becomes another: the larger of the two counts. Twice that in a transaction."""
     return write_units(max(stored_bytes(each) for each in (before, after)))

@@ -11,7 +11,20 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.commands.right import Right
-from holdfast.http.states import activities, aliases, asked, executions, history, machines, starting, tags, versions
+from holdfast.http.states import (
+    activities,
+    aliases,
+    asked,
+    definitions,
+    executions,
+    history,
+    machines,
+    map_runs,
+    starting,
+    tags,
+    tasks,
+    versions,
+)
 from holdfast.http.states.asked import Asked
 from holdfast.http.states.service import Answer, Service
 
@@ -56,6 +69,15 @@ ACTIONS: Final[dict[str, Action]] = {
     "GetExecutionHistory": Action(asked.GetHistory, _READ, history.get),
     "StopExecution": Action(asked.StopExecution, _CONTROL, executions.stop),
     "RedriveExecution": Action(asked.RedriveExecution, _CONTROL, executions.redrive),
+    "DescribeMapRun": Action(asked.OfMapRun, _READ, map_runs.describe),
+    "ListMapRuns": Action(asked.ListMapRuns, _READ, map_runs.list_all),
+    "UpdateMapRun": Action(asked.UpdateMapRun, _CONTROL, map_runs.update),
+    "SendTaskSuccess": Action(asked.SendTaskSuccess, _WRITE, tasks.succeed),
+    "SendTaskFailure": Action(asked.SendTaskFailure, _WRITE, tasks.fail),
+    "SendTaskHeartbeat": Action(asked.SendTaskHeartbeat, _WRITE, tasks.beat),
+    "GetActivityTask": Action(asked.GetActivityTask, _WRITE, tasks.poll, waits=True),
+    "ValidateStateMachineDefinition": Action(asked.ValidateDefinition, _READ, definitions.validated),
+    "TestState": Action(asked.TestState, _READ, definitions.tested),
     "CreateActivity": Action(asked.CreateActivity, _CONTROL, activities.create),
     "DeleteActivity": Action(asked.OfActivity, _CONTROL, activities.delete),
     "DescribeActivity": Action(asked.OfActivity, _READ, activities.describe),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from holdfast.asl.arns import EXPRESS, STATE_MACHINE
 from holdfast.asl.events import Event
 from holdfast.asl.jsontext import compact
 from holdfast.asl.reading import events_of, redrives_of
+from holdfast.asl.resources import resource_of
 from holdfast.http.states import asked
 from holdfast.http.states.faults import invalid_arn
 from holdfast.http.states.names import execution_arn
@@ -34,7 +37,7 @@ async def get(service: Service, request: asked.GetHistory) -> Answer:
     recorded, events = await events_of(runtime, partition)
     standing = of_head(recorded.head)
     ends = _ends(standing, events, await redrives_of(runtime.home.store, partition))
-    told = [_told(each, standing, request) for each in (*events, *ends)]
+    told = [_told(each, standing, request) for each in _with_resources((*events, *ends))]
     if request.reverse_order:
         told.reverse()
     return service.sliced("events", told, request)
@@ -56,6 +59,31 @@ def _ends(standing: Standing, events: Sequence[Event], redriven: Sequence[int]) 
     elif standing.record.ended_at is None and redriven:
         add("ExecutionRedriven", redriven[-1], redriveCount=len(redriven))
     return found
+
+
+def _with_resources(events: Sequence[Event]) -> Iterator[Event]:
+    """The events, with the resource on each event of a task, as AWS has it: only the first of them tells it here."""
+    scheduled: dict[int, str] = {}
+    for event in events:
+        if event.type == "TaskScheduled":
+            scheduled[event.id] = str(event.details["resource"])
+        elif event.before in scheduled and event.type.startswith("Task") and "State" not in event.type:
+            scheduled[event.id] = scheduled[event.before]
+        resource = scheduled.get(event.id)
+        yield event if resource is None else replace(event, details={**event.details, **_named(resource)})
+
+
+def _named(resource: str) -> dict[str, str]:
+    """A resource as histories tell it.
+
+    >>> _named("arn:aws:states:::sqs:sendMessage.waitForTaskToken")
+    {'resourceType': 'sqs', 'resource': 'sendMessage.waitForTaskToken'}
+    """
+    parts = resource_of(resource)
+    if not parts.call:
+        return {"resource": resource}
+    kind, _, name = parts.call.rpartition(":")
+    return {"resourceType": kind, "resource": f"{name}.{parts.pattern}" if parts.pattern else name}
 
 
 def _told(event: Event, standing: Standing, request: asked.GetHistory) -> Answer:

@@ -72,6 +72,17 @@ HEAD_WRITES: Final[st.SearchStrategy[Write]] = st.one_of(
         load=st.booleans(),
     ),
 )
+POSTS: Final = st.tuples(
+    st.lists(st.builds(_message, st.just("a"), PLACES, BODIES), min_size=1, max_size=3),
+    st.builds(
+        Update,
+        partition=st.just("a"),
+        when=st.sampled_from([EXISTS, StatusIn(("", "open"))]),
+        due_at=st.integers(5, 7),
+        add_revision=st.just(1),
+        wakes=st.sampled_from([True]),
+    ),
+).map(lambda parts: [*parts[0], parts[1]])
 
 
 def _with_heads(parts: tuple[Sequence[Write], Sequence[Write]]) -> list[Write]:
@@ -129,6 +140,15 @@ class Mail(RuleBasedStateMachine):
 
         async def ask(store: Store) -> Any:
             return await outcome(store.write(*call))
+
+        self.alike(ask)
+
+    @rule(calls=st.lists(POSTS, min_size=1, max_size=4))
+    def post(self, calls: list[list[Write]]) -> None:
+        """Messages that only wake their head, several calls at once: a store may gather them."""
+
+        async def ask(store: Store) -> Any:
+            return await asyncio.gather(*(outcome(store.write(*call)) for call in calls))
 
         self.alike(ask)
 

@@ -1,0 +1,55 @@
+"""Replies in the head of an actor: kept by the commit that gives them, without an item of their own.
+
+Where writes are billed, a reply next to the head makes a transaction of the commit: four units, where there was one. So
+the reply to a call that is answered where it runs, and is kept only because the call may be made again, rides in the
+head while there is room. When there is none, the replies that are durable there move out before the next call: each
+into an item ``r#<id>``, by a write of its own, and out of the head with the next commit (``moved_replies``).
+
+| it stops | what is there | what continues it |
+|---|---|---|
+| before or at the commit of the call | the reply and the state, or neither | the repeat runs, or finds it in the head |
+| between two of the writes that move replies | some are in both places, and equal | the next owner moves them again |
+| after them, before the commit that takes them out | all are in both places | likewise |
+| an hour, and then it still moves one | the same, or a later reply under an id that was used again | the condition |
+
+A reply that moves replaces none that ends later than it: after its window an id may be used again. The item is looked
+for whenever the head has no reply, so a reply is found in every state of this table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from holdfast.actors.record import ActorRecord, KeptReply, Reply, encode, key_of
+
+if TYPE_CHECKING:
+    from holdfast.actors.kind import Kind
+    from holdfast.actors.mailbox.queue import Delivery
+    from holdfast.ports import Home
+
+MOST_BYTES: Final = 480
+"""Half of the kilobyte that a write unit is: with some state the head stays within it."""
+
+
+def may_be_in_head(delivery: Delivery, partition: str, kind: Kind, home: Home) -> bool:
+    """Whether the reply to a call is only kept for a repeat, and the call is answered here. An actor that calls, and a
+    caller elsewhere, look for an item; an actor that is only there for a while may be gone before the reply is over.
+    """
+    call = delivery.call
+    is_answered_here = delivery.sort is None and call.origin is None and call.replies
+    is_known = call.known and not call.kept and not call.chain
+    return home.writes_are_paid and is_answered_here and is_known and not kind.passing(key_of(partition))
+
+
+def with_reply(record: ActorRecord, id: str, kept: KeptReply, now: int) -> ActorRecord | None:
+    """The record with a reply in it, and without those that are over; ``None`` if there is no room for it."""
+    replies = {each: other for each, other in record.replies.items() if other.until > now} | {id: kept}
+    return replace(record, replies=replies) if len(encode(replies)) <= MOST_BYTES else None
+
+
+def reply_in(record: ActorRecord, id: str, now: int) -> Reply | None:
+    """The reply to a request, if it is in the head and not over."""
+    kept = record.replies.get(id)
+    return None if kept is None or kept.until <= now else kept.reply

@@ -1,0 +1,68 @@
+"""The work of tasks whose resource says more than what to call: task tokens, activities, other machines."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from holdfast.asl import activities, nested
+from holdfast.asl.binding import Mock, Tasks
+from holdfast.asl.definition import Task
+from holdfast.asl.doing import Doing
+from holdfast.asl.errors import RUNTIME, EvaluationError
+from holdfast.asl.resources import WAIT_FOR_TASK_TOKEN, Limits, is_activity, resource_of
+from holdfast.asl.tokens import answer_to, open_token
+
+if TYPE_CHECKING:
+    from holdfast.asl.frames import Frame, Run
+    from holdfast.asl.visit import Visit
+    from holdfast.kernel.runtime import Declares
+
+
+class Services(Tasks):
+    """Does the work of tasks by what is mapped for them, and by what Step Functions itself offers."""
+
+    def __init__(self, app: Declares, targets: Mapping[str, Any]) -> None:
+        super().__init__(targets)
+        self._app = app
+
+    def offers(self, resource: str) -> bool:
+        """Whether a resource needs nothing that is mapped for it."""
+        return is_activity(resource) or resource_of(resource).call == nested.START_EXECUTION
+
+    def token(self, run: Run, frame: Frame, visit: Visit, /) -> str:
+        """See ``Work``."""
+        state = cast("Task", visit.state)
+        if isinstance(self._target(state), Mock) or resource_of(state.resource).pattern != WAIT_FOR_TASK_TOKEN:
+            return super().token(run, frame, visit)
+        return open_token(run.activation)
+
+    async def perform(self, run: Run, frame: Frame, visit: Visit, given: Any, limits: Limits, /) -> Any:
+        """See ``Work``."""
+        state = cast("Task", visit.state)
+        target, resource = self._target(state), resource_of(state.resource)
+        if isinstance(target, Mock):
+            return await super().perform(run, frame, visit, given, limits)
+        doing = Doing(run, frame, resource, given, limits)
+        if target is None and is_activity(resource.text):
+            return await activities.performed(doing, self._app)
+        if target is None and resource.call == nested.START_EXECUTION:
+            token = visit.context["Task"]["Token"] if resource.pattern == WAIT_FOR_TASK_TOKEN else ""
+            return await nested.performed(doing, self._app, visit.randomness, token)
+        if resource.pattern == WAIT_FOR_TASK_TOKEN:
+            if target is None:
+                raise EvaluationError(RUNTIME, f"Nothing is mapped for the resource {resource.text}.")
+            return await _called_back(doing, target, visit.context["Task"]["Token"])
+        return await super().perform(run, frame, visit, given, limits)
+
+
+async def _called_back(doing: Doing, target: Any, token: str) -> Any:
+    """Call what hands the token out, and wait for the answer."""
+    doing.schedule()
+
+    async def work() -> Any:
+        doing.submit(await doing.call(target))
+        return await answer_to(doing.run.activation, token, doing.limits)
+
+    answer: Awaitable[Any] = work()
+    return await doing.ended(answer)

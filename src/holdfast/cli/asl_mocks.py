@@ -1,0 +1,96 @@
+"""Mocks for the tasks of a machine, as the command line takes them, and an app that has the machine with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+from msgspec import UNSET, Struct
+
+from holdfast.app import App
+from holdfast.asl.binding import Mock, tasks_in
+from holdfast.asl.declaring import StateMachine
+from holdfast.asl.definition import Machine, Task
+from holdfast.asl.errors import Error
+from holdfast.cli.asl import machine_in
+from holdfast.cli.values import json_value
+from holdfast.errors import InvalidInput
+from holdfast.testing import PATIENT, VirtualClock
+
+EXAMPLE: Final = '{"%s": {"Return": …}} or {"%s": [{"Throw": {"Error": "…", "Cause": "…"}}, {"Return": …}]}'
+
+input_option: Final = click.option("--input", "input_", metavar="JSON", default="{}", help="Its input; {} by default.")
+mock_option: Final = click.option(
+    "--mock",
+    metavar="JSON",
+    default="{}",
+    help="What tasks answer, by state: {STATE: {Return: …}}, {STATE: {Throw: {Error: …}}}, or lists of these.",
+)
+
+
+class Thrown(Struct, frozen=True, rename="pascal", forbid_unknown_fields=True):
+    """The error that an attempt fails with."""
+
+    error: str
+    cause: str | None = None
+
+
+class Answer(Struct, frozen=True, forbid_unknown_fields=True):
+    """What one attempt of a task comes to: one of the two."""
+
+    returns: Any = msgspec.field(name="Return", default=UNSET)
+    throws: Thrown | None = msgspec.field(name="Throw", default=None)
+
+
+def trial_app(file: Path, mocks: str, *, real_time: bool = False) -> tuple[App, StateMachine]:
+    """An app on a home in memory that has the machine of a file, with its tasks mocked.
+
+    Raises ``InvalidInput`` for an invalid definition, and for a task without a mock.
+    """
+    if real_time:
+        app = App("asl", home="memory://")
+    else:
+        app = App("asl", home="memory://", clock=VirtualClock(), limits=PATIENT)
+    machine = machine_in(file)
+    tasks = mocked(machine, json_value(mocks))
+    return app, app.state_machine(file.name.partition(".")[0], file, tasks=tasks)
+
+
+def mocked(machine: Machine, written: Any) -> dict[str, Mock]:
+    """A function for each Task, which answers what its state's mock says."""
+    tasks = list(tasks_in(machine.processor))
+    try:
+        mocks = msgspec.convert(written, dict[str, Answer | list[Answer]])
+    except msgspec.ValidationError as error:
+        name = tasks[0].name if tasks else "STATE"
+        raise InvalidInput(f"these are no mocks: {error}; write {EXAMPLE % (name, name)}") from error
+    if unknown := sorted(mocks.keys() - {state.name for state in tasks}):
+        raise InvalidInput(f"there is a mock for {unknown[0]!r}, which is no Task of the machine")
+    return {state.name: Mock(answering(state, mocks.get(state.name, []))) for state in tasks}
+
+
+def answering(state: Task, mock: Answer | list[Answer]) -> Callable[[Any], Any]:
+    """What stands for a task: each attempt takes the next answer, and the last one stays."""
+    answers = mock if isinstance(mock, list) else [mock]
+    if not answers or any((each.returns is UNSET) == (each.throws is None) for each in answers):
+        told = EXAMPLE % (state.name, state.name)
+        raise InvalidInput(f"state {state.name!r} calls {state.resource!r}, which is not done here: mock it by {told}")
+    attempts = in_order(answers)
+
+    def answer(_given: Any) -> Any:
+        mocked = next(attempts)
+        if mocked.throws is not None:
+            raise Error(mocked.throws.error, mocked.throws.cause)
+        return mocked.returns
+
+    return answer
+
+
+def in_order(answers: list[Answer]) -> Iterator[Answer]:
+    """The answers one after the other, and the last one for ever."""
+    yield from answers
+    while True:
+        yield answers[-1]

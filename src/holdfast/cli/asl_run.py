@@ -1,0 +1,211 @@
+"""``holdfast asl run`` and ``holdfast asl cost``: a whole machine on a home in memory, with mocks of its tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from msgspec import Struct
+
+from holdfast.app import App
+from holdfast.asl.declaring import StateMachine
+from holdfast.asl.errors import Error
+from holdfast.asl.events import Event
+from holdfast.asl.jsontext import compact
+from holdfast.asl.reading import events_of
+from holdfast.cli.asl import DEFINITION
+from holdfast.cli.asl_mocks import input_option, mock_option, trial_app
+from holdfast.cli.output import as_json, bold, coloured, dollars, echo, table
+from holdfast.cli.session import debug_option, examples, json_option
+from holdfast.cli.values import json_value
+from holdfast.cost.bill import Bill
+from holdfast.cost.deployments import Deployment
+from holdfast.cost.metering import uncounted
+from holdfast.cost.ours import Used, bill_of
+from holdfast.cost.prices import US_EAST_1
+from holdfast.cost.step_functions import standard
+from holdfast.cost.trial import Path as Way
+from holdfast.cost.trial import try_out
+from holdfast.errors import ExecutionError, ExecutionFailed
+from holdfast.testing import run_virtual
+from holdfast.workflows.launch import Launch, launch
+from holdfast.workflows.record import partition_of
+
+ID: Final = "trial"
+EXAMPLE: Final = '\'{"Pay": {"Return": {"paid": true}}}\''
+
+
+class Ended(Struct, frozen=True):
+    """How an execution ended, and its events."""
+
+    status: str
+    output: Any
+    error: str | None
+    cause: str | None
+    events: list[Event]
+
+    @property
+    def entered(self) -> int:
+        """How many states were entered: the transitions of Step Functions, without retries."""
+        return sum(event.type.endswith("StateEntered") for event in self.events)
+
+    @property
+    def retries(self) -> int:
+        """How many tasks were called again."""
+        scheduled = sum(event.type.endswith("Scheduled") for event in self.events)
+        return max(0, scheduled - sum(event.type == "TaskStateEntered" for event in self.events))
+
+
+# ── run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@click.command(
+    "run",
+    epilog=examples(
+        f"holdfast asl run checkout.asl.json --input '{{\"cart\": 7}}' --mock {EXAMPLE}",
+        "holdfast asl run checkout.asl.json --input @order.json --mock @mocks.json --json",
+    ),
+)
+@click.argument("file", metavar="FILE", type=DEFINITION)
+@input_option
+@mock_option
+@click.option("--real-time", is_flag=True, help="On the real clock; otherwise waits of hours pass at once.")
+@json_option
+@debug_option
+def run(file: Path, *, input_: str, mock: str, real_time: bool, as_json: bool, debug: bool) -> int:
+    """Run a machine once, in virtual time, on a home in memory, and print its events and what it answers.
+
+    Every Task needs a mock. The exit status is 1 if the execution does not succeed.
+    """
+    del debug  # the root of the command line looks at it
+    app, machine = trial_app(file, mock, real_time=real_time)
+    given = json_value(input_)
+
+    async def main() -> Ended:
+        async with app.worker():
+            await machine.start(given, id=ID)
+            return await ended(app, machine)
+
+    found = asyncio.run(main()) if real_time else run_virtual(main)
+    echo(_run_json(found) if as_json else "\n".join(_run_lines(found)))
+    return int(found.status != "SUCCEEDED")
+
+
+async def ended(app: App, machine: StateMachine, id: str = ID) -> Ended:
+    """How an execution has ended, once it has."""
+    output, error, cause, status = None, None, None, "SUCCEEDED"
+    try:
+        output = await machine.handle(id).result()
+    except ExecutionFailed as failed:
+        reason = failed.__cause__
+        status, error, cause = "FAILED", failed.error_type, failed.error_message
+        if isinstance(reason, Error):
+            error, cause = reason.error, reason.cause
+    except ExecutionError as failed:
+        status, cause = failed.code.upper(), str(failed)
+    _, events = await events_of(app.runtime(), partition_of(machine.name, id))
+    return Ended(status, output, error, cause, events)
+
+
+def _run_lines(found: Ended) -> list[str]:
+    start = found.events[0].at if found.events else 0.0
+    rows = [[f"{event.at - start:.3f}s", event.type, _detail(event)] for event in found.events]
+    told = {"output": found.output if found.status == "SUCCEEDED" else None, "error": found.error, "cause": found.cause}
+    lines = [f"{name}: {as_json(value)}" for name, value in told.items() if value is not None]
+    return [*table(["after", "event", ""], rows), coloured(found.status, _colour(found.status)), *lines]
+
+
+def _detail(event: Event) -> str:
+    """What a person wants to know of an event: which state, or which error."""
+    shown = [str(event.details[name]) for name in ("name", "resource", "error", "cause") if event.details.get(name)]
+    return ": ".join(shown)
+
+
+def _colour(status: str) -> str:
+    return "COMPLETED" if status == "SUCCEEDED" else "FAILED"
+
+
+def _run_json(found: Ended) -> str:
+    events = [
+        {"id": each.id, "before": each.before, "at": each.at, "type": each.type, **each.details}
+        for each in found.events
+    ]
+    outcome = {"status": found.status, "output": found.output, "error": found.error, "cause": found.cause}
+    return as_json({**outcome, "events": events})
+
+
+# ── cost ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@click.command(
+    "cost",
+    epilog=examples(f"holdfast asl cost checkout.asl.json --input '{{\"cart\": 7}}' --mock {EXAMPLE}"),
+)
+@click.argument("file", metavar="FILE", type=DEFINITION)
+@input_option
+@mock_option
+@json_option
+@debug_option
+def cost(file: Path, *, input_: str, mock: str, as_json: bool, debug: bool) -> None:
+    """Run a machine once with mocks, and print what a million executions cost: on Step Functions, and here on AWS.
+
+    Step Functions bills each transition of a standard workflow, retries too. Here the requests of the store and of the
+    queue are metered as AWS bills them. What tasks cost themselves is on neither side.
+    """
+    del debug  # the root of the command line looks at it
+    app, machine = trial_app(file, mock)
+    found: list[Ended] = []
+    input = machine.workflow.signature.parse(json.dumps([compact(json_value(input_)), machine.machine.text]), file.name)
+
+    async def one(number: int, deployment: Deployment) -> None:
+        client = App("client", home=deployment.open_client, clock=app.clock)
+        async with client:
+            order = Launch(id=f"{ID}-{number}", input=input)
+            await launch(client.runtime().home, None, machine.workflow, order, app.clock)
+        with uncounted():
+            found.append(await ended(app, machine, order.id))
+
+    used: Used = run_virtual(lambda: try_out(app, one, runs=1, path=Way.FUNCTIONS))
+    ours = bill_of(f"Holdfast: {file.name}", used)
+    theirs = standard(found[0].entered, retries=found[0].retries)
+    echo(_cost_json(found[0], ours, theirs) if as_json else "\n".join(_cost_lines(found[0], ours, theirs)))
+
+
+def _cost_lines(found: Ended, ours: Bill, theirs: Bill) -> list[str]:
+    rows = [
+        [each.what, f"{float(each.count):.4g}", dollars(each.usd * 1_000_000)]
+        for bill in (theirs, ours)
+        for each in bill.lines
+        if each.count
+    ]
+    ratio = theirs.usd / ours.usd if ours.usd else None
+    return [
+        f"{found.status}: {found.entered} states entered, {found.retries} retries",
+        f"Prices of {US_EAST_1.region}, on demand, {US_EAST_1.date}; without what the tasks cost.",
+        "",
+        *table(["each", "count", "$ per million"], rows),
+        bold(f"{theirs.what}: ${dollars(theirs.usd_per_million)} per million"),
+        bold(f"{ours.what}: ${dollars(ours.usd_per_million)} per million" + (f", 1/{ratio:.0f}" if ratio else "")),
+    ]
+
+
+def _cost_json(found: Ended, ours: Bill, theirs: Bill) -> str:
+    def told(bill: Bill) -> dict[str, Any]:
+        return {
+            "usd_per_million": float(bill.usd_per_million),
+            "lines": [{"what": each.what, "count": float(each.count), "usd": float(each.usd)} for each in bill.lines],
+        }
+
+    return as_json(
+        {
+            "prices": {"region": US_EAST_1.region, "date": US_EAST_1.date},
+            "status": found.status,
+            "states_entered": found.entered,
+            "retries": found.retries,
+            "step_functions": told(theirs),
+            "holdfast": told(ours),
+        }
+    )

@@ -1,0 +1,46 @@
+"""Every scenario as functions play it: each write is paid for, and an entity that waits is released at once.
+
+There the last entries before a rest ride in the head with the release, and an end after a wait is written without a
+claim (``replay.settling``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from msgspec.structs import replace as replace_fields
+from tests.crash.stage import Stage
+from tests.scenarios import SCENARIOS, scenario
+
+from holdfast.testing import Scenario, crash_twice, lag_at_every_write, pause_at_every_write
+
+pytestmark = pytest.mark.usefixtures("billed")
+
+TWICE = ["sleeping", "callback", *(pytest.param(each, marks=pytest.mark.torture) for each in ("sequential", "signals"))]
+FENCED_AT_LEAST = 100
+
+
+def at_once(each: Scenario) -> Scenario:
+    """The scenario where nothing lingers."""
+    return replace(each, limits=replace_fields(each.limits, linger_seconds=0.0, near_seconds=0.0))
+
+
+@pytest.mark.parametrize("each", SCENARIOS, ids=lambda each: each.name)
+def test_a_crash_at_any_write_changes_nothing(each: Scenario) -> None:
+    Stage("memory").crash(at_once(each))
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_second_crash_during_the_recovery_changes_nothing(name: str) -> None:
+    assert crash_twice(at_once(scenario(name))).points > 0
+
+
+def test_a_zombie_at_any_write_changes_nothing_and_is_fenced() -> None:
+    fenced = sum(pause_at_every_write(at_once(each)).events["fenced"] for each in SCENARIOS)
+    assert fenced >= FENCED_AT_LEAST, "zombies that never tried to write prove nothing"
+
+
+def test_a_process_that_hears_too_late_changes_nothing_and_is_fenced() -> None:
+    fenced = sum(lag_at_every_write(at_once(each)).events["fenced"] for each in SCENARIOS)
+    assert fenced >= FENCED_AT_LEAST
