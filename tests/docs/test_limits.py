@@ -47,6 +47,7 @@ INTERNAL = {
     "http.states.executions.LONGEST_ERROR_CHARACTERS": "a rule of Step Functions' protocol",
     "http.states.names.LONGEST_NAME_CHARACTERS": "a rule of Step Functions' protocol",
     "http.states.starting.LARGEST_INPUT_BYTES": "a rule of Step Functions' protocol",
+    "http.states.tasks.LARGEST_OUTPUT_BYTES": "a rule of Step Functions' protocol",
     "http.metrics_port.LONGEST_HEAD_BYTES": "what a scraper sends",
     "moving.reading.LONGEST_LINE_BYTES": "a line of an export, which Holdfast writes itself",
     "messaging.bus_relay.LONGEST_REASON_CHARACTERS": "what is shown; the rest is cut",

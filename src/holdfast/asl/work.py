@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.asl import activities, nested
-from holdfast.asl.binding import Mock, Tasks
+from holdfast.asl.binding import Tasks
 from holdfast.asl.definition import Task
 from holdfast.asl.doing import Doing
 from holdfast.asl.errors import RUNTIME, EvaluationError
 from holdfast.asl.resources import WAIT_FOR_TASK_TOKEN, Limits, is_activity, resource_of
+from holdfast.asl.targets import Mock
 from holdfast.asl.tokens import answer_to, open_token
 
 if TYPE_CHECKING:
