@@ -6,6 +6,7 @@ A client in one process starts and sends; the queue, the function and its sweep 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -137,6 +138,19 @@ class Path:
 
         return await self.used(run)
 
+    async def commanded(self, wait: str) -> Used:
+        """The same, started by a message of the queue that says what to start, with no write of the client's own."""
+
+        async def run(number: int) -> None:
+            start = {"holdfast": "start", "workflow": "work", "id": f"{wait}-commanded-{number}", "input": [wait]}
+            entry = {"Id": "start", "MessageBody": json.dumps(start), "DelaySeconds": 0}
+            await self.cloud.sqs.send(
+                "SendMessageBatch", {"QueueUrl": "queue:test-holdfast-doorbell", "Entries": [entry]}
+            )
+            await asyncio.sleep(3_700 if wait else 5)
+
+        return await self.used(run)
+
     async def messages(self, *, between_actors: bool = False) -> Used:
         """A message to an actor that sleeps: of a client, or of another actor besides the one to that."""
         client = self.cloud.app()
@@ -171,12 +185,14 @@ def measured(client: Any, runs: int = 6, *, streamed: bool = False) -> dict[str,
                 "5 steps and an hour": await path.workflows("1h"),
                 "5 steps, invoked": await path.invoked(""),
                 "5 steps and an hour, invoked": await path.invoked("1h"),
+                "5 steps, commanded": await path.commanded(""),
+                "5 steps and an hour, commanded": await path.commanded("1h"),
                 "message": await path.messages(),
                 "two messages": await path.messages(between_actors=True),
                 "ordered batch of ten": await path.batches(),
             }
             appended = 2 * (runs + 1) + 10 * (BATCHES_PER_RUN * runs + 1)
-            assert shop.done == {"work": 4 * (runs + 1), "append": appended}, shop.done
+            assert shop.done == {"work": 6 * (runs + 1), "append": appended}, shop.done
         await database.close()
         return found
 

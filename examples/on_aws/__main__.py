@@ -37,11 +37,13 @@ class Lines:
     epilog=examples(
         "make demo-aws",
         "python -m examples.on_aws --template",
+        "python -m examples.on_aws --template --hostile",
         "python -m examples.on_aws --keep aws-demo --seed 7",
         "python -m examples.on_aws --template --json | jq .faults",
     )
 )
 @click.option("--template", is_flag=True, help="Deploy what `holdfast infra template` prints: without Node, CDK.")
+@click.option("--hostile", is_flag=True, help="Let DynamoDB refuse requests, lose answers, tear pages and lag.")
 @click.option("--orders", type=click.IntRange(6, 300), default=30, show_default=True, help="How many are checked out.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of what is drawn at random.")
 @click.option(
@@ -52,7 +54,7 @@ class Lines:
 )
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 @click.help_option("-h", "--help")
-def main(*, template: bool, orders: int, seed: int, keep: Path | None, as_json: bool) -> None:
+def main(*, template: bool, hostile: bool, orders: int, seed: int, keep: Path | None, as_json: bool) -> None:
     """See an app survive on AWS Lambda what AWS Lambda does to apps, in three minutes and without an account.
 
     It is deployed by the construct of CDK, which is installed into .tools first (400 MB, and Node has to be there). The
@@ -63,7 +65,8 @@ def main(*, template: bool, orders: int, seed: int, keep: Path | None, as_json: 
         click.echo(INTRODUCTION)
     folder = Path(tempfile.mkdtemp(prefix="holdfast-on-aws-")) if keep is None else _made(keep)
     try:
-        report = asyncio.run(show(folder, Load(orders=orders), Lines(), construct=not template, seed=seed))
+        load = Load(orders=orders)
+        report = asyncio.run(show(folder, load, Lines(), construct=not template, hostile=hostile, seed=seed))
     except ToolMissing as missing:
         raise click.ClickException(str(missing)) from None
     finally:

@@ -19,12 +19,20 @@ from examples.on_aws.cloud import Cloud, hurry
 from examples.on_aws.deploy import HANDLER, PREFIX, deploy_construct, deploy_template
 from examples.on_aws.emulator import CREDENTIALS, REGION, emulator
 from examples.on_aws.faults import FOLDER_VARIABLE, LOST, POINTS, TWICE
+from examples.on_aws.hostility import RULES, suffered
 from examples.on_aws.shopping import shopping
 from examples.on_aws.stories import breaking, counting, limiting, processing, scoring, ticking
 from examples.on_aws.tools import environment
 from msgspec import Struct
 
 from holdfast.demo.outside import outside_world
+from holdfast.testing import HostileDynamoDB
+
+ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL_DYNAMODB"
+"""Where SDKs of AWS look for the endpoint of DynamoDB alone, before they look for that of all services.
+
+https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
+"""
 
 SWEEP_SECONDS = 4.0
 SETTLE_SECONDS = 90.0
@@ -68,19 +76,24 @@ class Watcher(Protocol):
         ...
 
 
-async def show(folder: Path, load: Load, watcher: Watcher, *, construct: bool, seed: int = 1) -> Report:
-    """The whole demonstration, in an empty folder. Raises ``ToolMissing`` if the machine lacks something."""
+async def show(
+    folder: Path, load: Load, watcher: Watcher, *, construct: bool, hostile: bool = False, seed: int = 1
+) -> Report:
+    """The whole demonstration, in an empty folder; ``hostile``: with the faults of ``hostility``. Raises
+    ``ToolMissing`` if the machine lacks something.
+    """
     with _credentials():
         async with AsyncExitStack() as running:
-            cloud, chaos = await running.enter_async_context(_world(folder, load, watcher, seed, construct=construct))
-            return await _Run(cloud, chaos, load, watcher).perform(folder)
+            world = _world(folder, load, watcher, seed, construct=construct, hostile=hostile)
+            cloud, chaos, dynamodb = await running.enter_async_context(world)
+            return await _Run(cloud, chaos, dynamodb, load, watcher).perform(folder)
 
 
 @asynccontextmanager
 async def _world(
-    folder: Path, load: Load, watcher: Watcher, seed: int, *, construct: bool
-) -> AsyncGenerator[tuple[Cloud, Chaos]]:
-    """Emulator, bank, warehouse and stack; and the app, open here as a client."""
+    folder: Path, load: Load, watcher: Watcher, seed: int, *, construct: bool, hostile: bool
+) -> AsyncGenerator[tuple[Cloud, Chaos, HostileDynamoDB | None]]:
+    """Emulator, bank, warehouse and stack; and the app, open here as a client. The proxy too, if there is one."""
     random = Random(seed)
     token = f"{random.getrandbits(256):064x}"
     async with AsyncExitStack() as running:
@@ -90,6 +103,11 @@ async def _world(
         here = running.enter_context(emulator(programs, folder))
         watcher.tell(f"an emulator of AWS is up at {here.endpoint}")
         home = f"aws://{PREFIX}?region={REGION}&endpoint={here.endpoint}"
+        dynamodb = None
+        if hostile:
+            dynamodb = running.enter_context(HostileDynamoDB(here.endpoint, seed=seed, rules=RULES))
+            home = home_behind(dynamodb.url, here.endpoint)
+            watcher.tell(f"DynamoDB refuses, fails and lags at {dynamodb.url}")
         services = await running.enter_async_context(outside_world(folder, home))
         chaos = Chaos(here, folder / "faults", random)
         variables = {
@@ -97,6 +115,8 @@ async def _world(
             FOLDER_VARIABLE: str(chaos.folder),
             TOKEN_VARIABLE: token,
         }
+        if dynamodb is not None:
+            variables[ENDPOINT_VARIABLE] = dynamodb.url
         function = {
             "handler": HANDLER,
             "timeout_seconds": load.timeout_seconds,
@@ -109,7 +129,13 @@ async def _world(
         await asyncio.to_thread(hurry, here, PREFIX, load.visibility_seconds)
         app.home_url = home
         await running.enter_async_context(app)
-        yield Cloud(here, PREFIX, token, random), chaos
+        yield Cloud(here, PREFIX, token, random), chaos, dynamodb
+
+
+def home_behind(dynamodb: str, endpoint: str) -> str:
+    """The home, whose table is elsewhere than the other services."""
+    others = "&".join(f"{service}_endpoint={endpoint}" for service in ("sqs", "events", "s3", "lambda"))
+    return f"aws://{PREFIX}?region={REGION}&endpoint={dynamodb}&{others}"
 
 
 @contextmanager
@@ -129,9 +155,12 @@ def _credentials() -> Generator[None]:
 class _Run:
     """The stories beside each other, and what disturbs them."""
 
-    def __init__(self, cloud: Cloud, chaos: Chaos, load: Load, watcher: Watcher) -> None:
+    def __init__(
+        self, cloud: Cloud, chaos: Chaos, dynamodb: HostileDynamoDB | None, load: Load, watcher: Watcher
+    ) -> None:
         self._cloud = cloud
         self._chaos = chaos
+        self._dynamodb = dynamodb
         self._load = load
         self._watcher = watcher
         self._done: dict[str, str] = {}
@@ -198,4 +227,5 @@ class _Run:
             "batches handled twice": happened[TWICE],
             "batches of rings lost": happened[LOST],
             **dict(sorted(counts.items())),
+            **({} if self._dynamodb is None else suffered(self._dynamodb.report)),
         }

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Final
 
 from holdfast.errors import ConfigurationError, DuplicateName, UnknownName
 from holdfast.failure import ErrorRegistry
 from holdfast.keys import check_name
 from holdfast.texts import told_place
+
+SERVED: Final = "states"
+"""The workflow of all executions of machines that requests create. Their ids are ``machine:execution``."""
 
 
 class Registrations:

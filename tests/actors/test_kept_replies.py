@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast as hf
+from holdfast.actors.calling.chain import take_back
 from holdfast.actors.record import KeptReply, Reply, decode_record
 from holdfast.actors.turn.kept_replies import MOST_BYTES, reply_in, with_reply
 from holdfast.actors.turn.moved_replies import _move
@@ -57,6 +58,9 @@ class Place:
         class Clerk(hf.Actor, app=app):
             async def sell(self) -> int:
                 return await Till.at("t", request_id="r0").pay(1)
+
+            async def serve(self) -> int:
+                return await Till.at("t").pay(1)
 
         self.Clerk = Clerk
         return app, Till
@@ -152,6 +156,38 @@ def test_an_actor_that_calls_under_an_id_that_was_used_outside_has_its_reply_kep
             while "r#r0" not in place.items():
                 await asyncio.sleep(1)
             assert await till.at("t").pay(0) == 1
+
+    run_virtual(main)
+
+
+def test_an_actor_that_calls_another_one_costs_no_transaction_and_no_item() -> None:
+    async def main() -> None:
+        place = Place()
+        app, till = place.process()
+        async with app.worker():
+            await till.at("t").pay(0)
+            await place.Clerk.at("c").serve()
+            await asyncio.sleep(PAUSE_SECONDS)
+            place.stores[-1].writes.clear()
+            assert await place.Clerk.at("c").serve() == 2
+            await asyncio.sleep(PAUSE_SECONDS)
+            assert place.stores[-1].writes == [1] * 4, "a claim and a commit of each"
+            assert place.items() == ["@"]
+            assert len(place.in_head) == 2
+
+    run_virtual(main)
+
+
+def test_a_call_that_is_taken_back_after_its_commit_is_found_in_the_head() -> None:
+    async def main() -> None:
+        place = Place()
+        app, till = place.process()
+        async with app.worker():
+            await till.at("t", request_id="r0").pay(5)
+            reply = await take_back(PARTITION, "r0", app.runtime())
+            assert reply is not None
+            assert bytes(reply.value) == b"5"
+            assert await take_back(PARTITION, "r1", app.runtime()) is None
 
     run_virtual(main)
 

@@ -143,6 +143,27 @@ def test_a_number_with_many_digits_keeps_them_on_a_plain_path() -> None:
     assert value_of("$states.input.order.id") == 9007199254740993
 
 
+@pytest.mark.parametrize("number", [9007199254740993, 1234567890123456789, -9007199254740993, 2**63 - 1])
+def test_a_number_with_many_digits_keeps_them_through_an_expression(number: int) -> None:
+    assert value_of("{'id': $n, 'ids': [$n, 1]}", n=number) == {"id": number, "ids": [number, 1]}
+    assert value_of("'order-' & $n", n=number) == f"order-{number}"
+    assert value_of("$merge([$n, {'a': 1}])", n={"id": number}) == {"id": number, "a": 1}
+
+
+def test_a_number_is_put_back_only_where_it_is_the_whole_number() -> None:
+    assert value_of("[$n, 90071992547409920, 0.9007199254740992]", n=9007199254740993) == [
+        9007199254740993,
+        90071992547409920,
+        0.9007199254740992,
+    ]
+
+
+@pytest.mark.parametrize("pair", [(9007199254740993, 9007199254740992), (9007199254740995, 9007199254740997)])
+def test_two_numbers_that_look_alike_to_the_engine_fail_rather_than_be_mixed_up(pair: tuple[int, int]) -> None:
+    assert f"the integers {pair[0]} and {pair[1]} are one and the same" in cause_of("[$a, $b]", a=pair[0], b=pair[1])
+    assert value_of("[$a != $b, 1234567890123456]", a=pair[0], b=pair[1]) == [False, 1234567890123456]
+
+
 def test_a_replay_draws_the_same_values_at_the_same_time() -> None:
     source = "[$random(), $random(), $uuid(), $now(), $millis(), $shuffle([1..9])]"
     drawn = value_of(source)

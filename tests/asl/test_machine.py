@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 from tests.asl.machines import app_in_virtual_time, ended, history, outcome, passing, states, task
 
@@ -184,3 +185,49 @@ def test_events_are_told_to_who_replays(memory_world):
     with recorded() as events:
         assert outcome(states("One", One=passing())) == {}
     assert events == [], "only a replay tells them"
+
+
+class Order(msgspec.Struct):
+    id: str
+    cents: int
+
+
+async def test_a_task_is_a_step_a_workflow_or_code_of_the_body(memory_world):
+    app = memory_world.app()
+
+    @app.step
+    async def price(order: Order) -> Order:
+        return Order(order.id, order.cents + 1)
+
+    @app.workflow
+    async def ship(id: str, cents: int) -> str:
+        await hf.sleep("1ms")
+        return f"{id} for {cents}"
+
+    class Stock(hf.Actor, app=app):
+        left: int = 3
+
+        async def take(self, count: int) -> int:
+            self.left -= count
+            return self.left
+
+    async def reserve(given):
+        return {"left": await Stock.at(given["sku"]).take(given["count"])}
+
+    machine = app.state_machine(
+        "m",
+        states(
+            "Price",
+            Price=task("price", ResultPath="$.order", InputPath="$.order", Next="Reserve"),
+            Reserve=task("reserve", Parameters={"sku": "lamp", "count": 2}, ResultPath="$.stock", Next="Ship"),
+            Ship=task("ship", InputPath="$.order", ResultPath="$.shipped"),
+        ),
+        tasks={"price": price, "reserve": hf.asl.InBody(reserve), "ship": ship},
+    )
+    async with app.worker():
+        handle = await machine.start({"order": {"id": "o-1", "cents": 5}}, id="m-1")
+        answer = await handle
+        names = [event.name for event in await handle.history()]
+    assert names[0] == "Price#0/price#0"
+    assert answer["stock"] == {"left": 1}
+    assert answer["shipped"] == "o-1 for 6"

@@ -59,6 +59,13 @@ def test_it_costs_no_more_than_was_recorded(found: dict[str, Used], name: str) -
     assert dollars(found[name]) <= recorded[f"{name}, covered by the index"]
 
 
+def test_a_start_by_a_message_takes_no_claim_and_reads_nothing(found: dict[str, Used]) -> None:
+    used, by_message = found["5 steps"], found["5 steps, commanded"]
+    assert by_message.usage.write_units == used.usage.write_units - used.runs
+    assert by_message.usage.read_units == 0
+    assert by_message.queue == used.queue
+
+
 def test_an_ordered_batch_of_ten_costs_at_most_five_units(found: dict[str, Used]) -> None:
     used = found["ordered batch of ten"]
     assert used.usage.write_units / used.runs <= 5

@@ -30,6 +30,10 @@ def till(app: hf.App, _ledger: Any) -> Any:
             self.total += cents
             return f"{self.total} after {cents}, and a receipt of some length"
 
+    class Clerk(hf.Actor, app=app):
+        async def sell(self, cents: int) -> str:
+            return await Till.at("t").pay(cents)
+
     async def pay(number: int) -> str:
         try:
             return await Till.at("t", request_id=f"request {number}").pay(number)
@@ -39,6 +43,7 @@ def till(app: hf.App, _ledger: Any) -> Any:
     async def user() -> Any:
         first = [[await pay(number), await pay(number)] for number in range(REQUESTS)]
         again = [await pay(number) for number in range(REQUESTS)]
+        again += [await Clerk.at("c", request_id=f"sale {number}").sell(100 + number) for number in (1, 2, 1, 2)]
         for number in range(REQUESTS):
             await hf.send(Till.at("t", request_id=f"request {number}").pay, number)
         return first, again

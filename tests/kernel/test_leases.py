@@ -41,6 +41,9 @@ class Full:
         self._store = store
         self.full = True
 
+    async def get(self, partition):
+        return await self._store.get(partition)
+
     async def write(self, *writes):
         there = await self._store.get("p")
         if self.full and there.owner is not None and not isinstance(writes[0].when.conditions[0], type(UNOWNED)):
@@ -52,14 +55,21 @@ class Full:
 async def test_a_living_owner_whose_lease_could_not_be_extended_gets_as_long_again(alive):
     store = Full(await leased())
 
-    async def attempt(now):
+    async def attempt(now, *, spare=False):
         terms = {"owner": "me too", "now": now, "until": now + 15, "claimable": ("",), "running": "RUNNING"}
-        return await claim(store, "p", **terms, alive=lambda _owner: alive)
+        return await claim(store, "p", **terms, alive=lambda _owner: alive, spare=spare)
 
     if alive:
-        assert await attempt(20) == Held("me", 35)
+        assert await attempt(20) == Held("me", 35, unanswered=True)
+        assert await attempt(25, spare=True) == Held("me", 40, unanswered=True)
+        store.full = False
+        assert await attempt(30, spare=True) == Held("me", 45)
+        there = await store.get("p")
+        assert (there.owner, there.epoch, there.lease_until) == ("me", 3, 45), "it is still its owner's"
+        assert await attempt(40) == Held("me", 45)
+        assert isinstance(await attempt(46), Claimed), "it has written nothing"
     else:
         with pytest.raises(StoreUnavailable):
             await attempt(20)
-    store.full = False
-    assert isinstance(await attempt(36), Claimed)
+        store.full = False
+        assert isinstance(await attempt(21, spare=True), Claimed), "the dead write nothing any more"

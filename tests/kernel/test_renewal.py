@@ -11,7 +11,7 @@ from tests.workflows.waiting_shop import Shop, is_renewal
 import holdfast as hf
 from holdfast.backends.memory import MemoryData
 from holdfast.errors import Refused, StoreUnavailable
-from holdfast.items import Update
+from holdfast.items import UNOWNED, Update
 from holdfast.testing import VirtualClock, run_virtual
 from holdfast.workflows.record import decode_record
 from holdfast.workflows.waits import SIGNAL, STEP
@@ -394,5 +394,71 @@ def test_a_reader_believes_what_an_earlier_owner_has_told_no_longer_than_that_on
             assert (await again.handle("1").status()).waits == ()
             await asyncio.sleep(30)
             assert [each.kind for each in (await again.handle("1").status()).waits] == [STEP]
+
+    run_virtual(main)
+
+
+class Outage:
+    """The store takes no writes of the processes in ``names``. A full disk still refuses what is to be refused."""
+
+    def __init__(self, *, is_full_disk):
+        self.names = set()
+        self._is_full_disk = is_full_disk
+
+    def strike(self, shop):
+        write = shop.store.write
+
+        async def write_or_fail(*writes):
+            claims = isinstance(writes[0], Update) and getattr(writes[0].when, "conditions", ())[:1] == (UNOWNED,)
+            if shop.app.runtime().home.owner in self.names and not (claims and self._is_full_disk):
+                raise StoreUnavailable("it takes no writes")
+            return await write(*writes)
+
+        shop.store.write = write_or_fail
+
+
+@pytest.mark.parametrize("is_full_disk", [False, True])
+@pytest.mark.parametrize("hangs", [False, True])
+def test_after_an_outage_that_outlasts_its_lease_an_owner_has_time_to_write_before_it_is_taken_over_from(
+    is_full_disk, hangs
+):
+    """A step that ended in the outage does not run again, however soon another worker looks when the store is back. An
+    owner that hangs is taken over from a lease later.
+    """
+    data, ran, outage = MemoryData(), [], Outage(is_full_disk=is_full_disk)
+
+    def process(name):
+        shop = Shop(data, name)
+
+        @shop.app.step
+        async def ship() -> str:
+            ran.append(name)
+            await asyncio.sleep(30)
+            return name
+
+        @shop.app.workflow
+        async def checkout() -> str:
+            return await ship()
+
+        return shop, checkout
+
+    async def main():
+        (one, checkout), (two, again) = process("one"), process("two")
+        async with one.app.worker():
+            outage.strike(one)
+            await checkout.start(id="1")
+            async with two.app.worker():
+                outage.strike(two)
+                await asyncio.sleep(10)
+                outage.names |= {"one", "two"}
+                await asyncio.sleep(60)
+                outage.names.remove("two")
+                await asyncio.sleep(6)  # the other worker sweeps before the owner has tried again
+                if not hangs:
+                    outage.names.remove("one")
+                assert await again.handle("1") == ("two" if hangs else "one")
+                outage.names.clear()
+        assert ran == (["one", "two"] if hangs else ["one"])
+        assert two.app.telemetry.counts["claimed"] == hangs
 
     run_virtual(main)

@@ -12,9 +12,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.asl.binding import Mock as Mock
+    from holdfast.asl.connections import Connection as Connection
     from holdfast.asl.declaring import StateMachine as StateMachine
     from holdfast.asl.errors import Error as Error
+    from holdfast.asl.targets import InBody as InBody
+    from holdfast.asl.targets import Mock as Mock
     from holdfast.asl.teststate import StateOutcome as StateOutcome
     from holdfast.asl.teststate import test_state as test_state
     from holdfast.asl.validation import Diagnostic as Diagnostic
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
     from holdfast.asl.validation import validate as validate
 
 PUBLIC_NAMES = {
-    "binding": "Mock",
+    "connections": "Connection",
     "declaring": "StateMachine",
     "errors": "Error",
+    "targets": "InBody Mock",
     "teststate": "StateOutcome test_state",
     "validation": "Diagnostic Profile validate",
 }

@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-from msgspec import Struct
-
 from holdfast.asl.definition import Machine, Map, Parallel, Processor, Task
 from holdfast.asl.errors import RUNTIME, TIMEOUT, Error, EvaluationError, HeartbeatMissed, StatesError
-from holdfast.asl.jsontext import compact
 from holdfast.asl.resources import Limits, Resource, is_activity, is_lambda, resource_of
-from holdfast.errors import ConfigurationError, InvalidInput, StepFailed, StepTimeout
-from holdfast.keys import LONGEST_NAME_CHARACTERS
-from holdfast.replay.naming import escaped
-from holdfast.retry import Retry
-from holdfast.workflows.declared import StepPolicy
-from holdfast.workflows.definition import Step
-from holdfast.workflows.operations.step import call_step
+from holdfast.asl.targets import check_target, done
+from holdfast.errors import ConfigurationError, StepFailed, StepTimeout
 
 if TYPE_CHECKING:
     from holdfast.asl.frames import Frame, Run
     from holdfast.asl.visit import Visit
 
-Target = Callable[..., Any]
 NO_HEARTBEAT = "gave no heartbeat"
-
-
-class Mock(Struct, frozen=True):
-    """Stands for a task as a whole, whatever its resource and pattern: what ``function`` answers is the result."""
-
-    function: Target
 
 
 class Tasks:
     """The tasks of a machine: what does the work of each Task state."""
 
     def __init__(self, targets: Mapping[str, Any]) -> None:
+        for key, target in targets.items():
+            check_target(key, target)
         self._targets = dict(targets)
 
     def check(self, machine: Machine, name: str) -> None:
@@ -79,13 +64,12 @@ class Tasks:
         target = self._target(state)
         if target is None:
             raise EvaluationError(RUNTIME, _nothing_for(resource))
-        step = step_for(target, state.resource, limits)
         begin, end = _event_names(state.resource)
         frame.trail.note(f"{begin}Scheduled", resource=resource.text, parameters=given)
         frame.trail.note(f"{begin}Started")
         run.pace.operations += 1
         try:
-            result = await call_step(run.activation, step, (compact(given),), {})
+            result = await done(run.activation, target, state.resource, given, limits)
         except Exception as error:
             failed = failure_of(error)
             frame.trail.note(
@@ -102,7 +86,7 @@ class Tasks:
             raise StatesError(RUNTIME, f"Nothing is mapped for the resource {resource}.")
         run.pace.operations += 1
         try:
-            return await call_step(run.activation, step_for(target, resource, Limits()), (compact(given),), {})
+            return await done(run.activation, target, resource, given, Limits())
         except Exception as error:
             raise failure_of(error) from error
 
@@ -147,35 +131,3 @@ def _event_names(resource: str) -> tuple[str, str]:
     if is_lambda(resource):
         return "LambdaFunction", "LambdaFunction"
     return ("Activity", "Activity") if is_activity(resource) else ("Task", "Task")
-
-
-def step_for(target: Any, resource: str, limits: Limits) -> Step[..., Any]:
-    """What is mapped for a resource, as a step of one attempt: the machine itself tries again. Raises ``InvalidInput``
-    for what cannot be called.
-    """
-    function = target.function if isinstance(target, Mock | Step) else target
-    if not callable(function):
-        raise InvalidInput(f"what is mapped for {resource!r} is a function or a step, not {target!r}")
-    policy = StepPolicy(
-        retry=Retry(max_attempts=1),
-        timeout_seconds=limits.timeout_seconds,
-        heartbeat_seconds=limits.heartbeat_seconds,
-    )
-    return Step(
-        _taking_json(function), name=escaped(resource_of(resource).name)[:LONGEST_NAME_CHARACTERS], policy=policy
-    )
-
-
-def _taking_json(function: Target) -> Target:
-    """The function with its one argument as JSON text, which keeps the order of fields."""
-    if inspect.iscoroutinefunction(function):
-
-        async def perform(given: str) -> Any:
-            return await function(msgspec.json.decode(given))
-
-        return perform
-
-    def perform_blocking(given: str) -> Any:
-        return function(msgspec.json.decode(given))
-
-    return perform_blocking

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from holdfast.asl.binding import failure_of, step_for
+from holdfast.asl.binding import failure_of
 from holdfast.asl.errors import TIMEOUT, StatesError
-from holdfast.asl.jsontext import compact
 from holdfast.asl.resources import Limits, Resource
-from holdfast.workflows.operations.step import call_step
+from holdfast.asl.targets import done
 
 if TYPE_CHECKING:
     from holdfast.asl.frames import Frame, Run
@@ -36,11 +35,10 @@ class Doing(Struct, frozen=True):
         self.frame.trail.note("TaskSubmitted", output=output)
 
     async def call(self, target: Any) -> Any:
-        """What a mapped function, or a step, answers. Raises ``StatesError``."""
+        """What the code that is mapped for it answers. Raises ``StatesError``."""
         self.run.pace.operations += 1
-        step = step_for(target, self.resource.text, self.limits)
         try:
-            return await call_step(self.run.activation, step, (compact(self.given),), {})
+            return await done(self.run.activation, target, self.resource.text, self.given, self.limits)
         except Exception as error:
             raise failure_of(error) from error
 

@@ -41,7 +41,7 @@ def recorded() -> Generator[list[Event]]:
 
 
 class History:
-    """Numbers the events of one execution, from ``count`` on, and keeps them if somebody reads them.
+    """Numbers the events of one execution, from ``count`` on, and keeps them for a reader.
 
     Those of a child execution are not ``kept``: they belong to a history of its own.
     """

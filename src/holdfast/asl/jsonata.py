@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.asl.errors import QUERY_EVALUATION_ERROR, EvaluationError
 from holdfast.asl.jsonata_functions import CONSTANT, BadArgument, drawing
+from holdfast.asl.jsonata_integers import Ambiguous, restored
 from holdfast.asl.jsonata_reading import LATER_OPERATORS, plain_path, tokens
 from holdfast.errors import ConfigurationError
 
@@ -97,7 +98,10 @@ class Expression:
             raise self._failed(field, "threw an error during evaluation. " + told(error)) from error
         if result is None:
             raise self._failed(field, "returned nothing (undefined).")
-        return msgspec.json.decode(result)
+        try:
+            return msgspec.json.decode(restored(result, bindings))
+        except Ambiguous as error:
+            raise self._failed(field, f"threw an error during evaluation. {error}") from error
 
     def unexpected_type(self, field: str, expected: str, value: Any) -> EvaluationError:
         """The error for a result that the field cannot be: ``expected`` is a JSON type, as in ``array``."""

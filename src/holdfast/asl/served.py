@@ -20,6 +20,7 @@ from holdfast.asl.frames import Bounds, Cursor
 from holdfast.asl.machine import Continue, Program, first_cursor, run_machine
 from holdfast.asl.timestamps import iso_milliseconds
 from holdfast.bounded import Bounded
+from holdfast.registrations import SERVED
 from holdfast.workflows.definition import Workflow
 from holdfast.workflows.launch import launch
 from holdfast.workflows.operations.new_run import continue_as_new
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from holdfast.asl.quotas import Compat
     from holdfast.items import Item
     from holdfast.kernel.runtime import Declares, Runtime
-
-SERVED: Final = "states"
-"""The workflow of all executions of such machines. Their ids are ``machine:execution``."""
 
 INTERPRETER: Final = "asl-1"
 EXPRESS_SECONDS: Final = 300

@@ -1,4 +1,4 @@
-"""Task tokens: a Task that ends when somebody who has its token says so. A token is that of a callback (G1, G11).
+"""Task tokens: a Task that ends when the holder of its token says so. A token is that of a callback (G1, G11).
 
 It names one operation of one run, is signed, and is used up by the first answer or by the end of the Task's time.
 """

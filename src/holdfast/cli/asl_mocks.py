@@ -11,10 +11,11 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from holdfast.app import App
-from holdfast.asl.binding import Mock, tasks_in
+from holdfast.asl.binding import tasks_in
 from holdfast.asl.declaring import StateMachine
 from holdfast.asl.definition import Machine, Task
 from holdfast.asl.errors import Error
+from holdfast.asl.targets import Mock
 from holdfast.cli.asl import machine_in
 from holdfast.cli.values import json_value
 from holdfast.errors import InvalidInput

@@ -9,6 +9,7 @@ import click
 from holdfast.cli.serving import Serving, serve_app, serving_options
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.dashboard.options import Dashboard
+from holdfast.registrations import SERVED
 
 
 @click.command(
@@ -32,7 +33,10 @@ def serve(session: Session, /, *, work: bool, dashboard: bool, asl: bool, **opti
     address it needs tokens. There is no TLS: put a proxy or a load balancer in front.
     """
     mounted = Dashboard() if dashboard else None
-    serve_app(session, session.app(), Serving(**options, asl=asl), work=work, dashboard=mounted)
+    app = session.app()
+    if asl and not app.registry.machines.get(SERVED):
+        app.state_machines()
+    serve_app(session, app, Serving(**options, asl=asl), work=work, dashboard=mounted)
 
 
 @click.command(

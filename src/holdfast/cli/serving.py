@@ -99,6 +99,10 @@ def serve_app(session: Session, app: App, serving: Serving, *, work: bool, dashb
                 told["token_file"] = str(token)
                 if dashboard is None or dashboard.path != "/":
                     text += f"\nholdfast: callers send the token in {token}: curl -H @{token} {url}/v1/workflows"
+            if serving.asl:
+                text += (
+                    f"\nholdfast: clients of Step Functions: aws stepfunctions --endpoint-url {url} list-state-machines"
+                )
             if dashboard is not None and api.site is not None:
                 told["dashboard"] = url + dashboard.path.rstrip("/") + (api.site.login_path() or "/")
                 text += f"\nholdfast: the dashboard: {told['dashboard']}"

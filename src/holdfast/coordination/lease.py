@@ -33,10 +33,13 @@ class Claimed(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True):
-    """Another owner holds it until ``until`` (milliseconds)."""
+    """Another owner holds it until ``until`` (milliseconds). ``unanswered``: it has lapsed, and the store did not take
+    the claim, so its owner could not renew it either.
+    """
 
     owner: str
     until: int
+    unanswered: bool = False
 
 
 class Closed(Struct, frozen=True):
@@ -63,6 +66,7 @@ async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as 
     sort: str = HEAD,
     body: bytes | UnsetType = UNSET,
     silent: Item | None = None,
+    spare: bool = False,
 ) -> Claim:
     """Try to become the owner of a head, or of another item; one write unless another owner left it unreleased.
 
@@ -70,14 +74,15 @@ async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as 
     ``alive`` says that its owner is gone, else when it has lapsed. A claim whose answer was lost counts as our own
     unreleased lease: taking it over again costs one epoch and is always safe. ``body`` is stored with the claim.
     ``silent`` is the item as the caller has seen it for so long that its owner must be gone, whatever clocks say.
+    ``spare``: the last claim was ``unanswered``. Then a lapsed lease of a living owner is renewed for it, in place of
+    the takeover: the store takes writes again, and the owner first writes what it has.
     """
-    open_head = StatusIn(claimable)
 
     def attempt(when: Condition) -> Update:
         return Update(
             partition=partition,
             sort=sort,
-            when=AllOf((when, open_head)),
+            when=AllOf((when, StatusIn(claimable))),
             status=running,
             owner=owner,
             lease_until=until,
@@ -95,22 +100,33 @@ async def claim(  # noqa: PLR0913 - whose, what, until when, and what counts as 
     if there.owner is None:
         return Held("", NEVER)
     gone = there.owner == owner or not alive(there.owner)
-    held = OwnerIs(there.owner, there.epoch)
-    when = held if gone else _lapsed(there, held, now, silent)
-    if when is None:
+    if (when := _left_behind(there, there.owner, now, silent, gone=gone)) is None:
         return Held(there.owner, there.lease_until or NEVER)
     try:
+        if spare and not gone:
+            return await _respite(store, there, there.owner, when, until)
         return Claimed(_loaded(await store.write(attempt(when))), takeover=True, died=there.owner != owner)
     except StoreUnavailable:
         if gone:
             raise
-        return Held(there.owner, until)  # its owner could not renew it either, and writes what it has first
+        return Held(there.owner, until, unanswered=True)
     except Refused as refused:
         return Held(refused.item.owner or "", now) if refused.item is not None else Closed(None)
 
 
-def _lapsed(there: Item, held: OwnerIs, now: int, silent: Item | None) -> Condition | None:
-    """The condition under which a lease has lapsed, and is ``held`` as it was seen; ``None`` if it has not lapsed."""
+async def _respite(store: Store, there: Item, owner: str, when: Condition, until: int) -> Held:
+    """Renew a lease that has lapsed for its owner."""
+    await store.write(Update(partition=there.partition, sort=there.sort, when=when, lease_until=until))
+    return Held(owner, until)
+
+
+def _left_behind(there: Item, owner: str, now: int, silent: Item | None, *, gone: bool) -> Condition | None:
+    """The condition under which a lease is as it was seen, and has lapsed unless its owner is ``gone``; ``None`` if it
+    has not lapsed.
+    """
+    held = OwnerIs(owner, there.epoch)
+    if gone:
+        return held
     if there.lease_until is not None and there.lease_until < now:
         return AllOf((held, LeaseLapsed(now)))
     if is_leased(silent, held.owner, held.epoch) and silent.lease_until == there.lease_until:

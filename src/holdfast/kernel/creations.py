@@ -8,13 +8,17 @@ class Creations:
 
     Without it, a sweep or a wake-up that comes before the store's answer finds a lease of ours without a turn, and
     takes it over. Then the answer starts the entity a second time, from nothing.
+
+    ``kept`` are those that a turn will begin for here. Each has its place among the running ones already: a thousand
+    starts at the same moment would all find the one place that is left.
     """
 
-    __slots__ = ("_expected", "_postponed")
+    __slots__ = ("_expected", "_postponed", "kept")
 
     def __init__(self) -> None:
         self._expected: dict[str, int] = {}
         self._postponed: set[str] = set()
+        self.kept: set[str] = set()
 
     def expect(self, partition: str) -> None:
         """A head is about to be written."""
@@ -33,6 +37,7 @@ class Creations:
         if self._expected[partition]:
             return False
         del self._expected[partition]
+        self.kept.discard(partition)
         owed = partition in self._postponed
         self._postponed.discard(partition)
         return owed

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
+from holdfast.bounded import Bounded
 from holdfast.clock import Clock
 from holdfast.containment import is_asked_for
 from holdfast.errors import InvalidInput, StoreError
@@ -29,6 +30,9 @@ from holdfast.texts import frames_of
 
 MAY_BE_ZERO: Final = frozenset({"linger_seconds", "near_seconds", "courtesy_ms", "resident", "collect_after"})
 """The limits of which there may be nothing."""
+
+MOST_UNANSWERED: Final = 10_000
+"""Of how many entities it is remembered that the store did not take a claim."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -94,6 +98,8 @@ class Host:
         self.creations = Creations()
         self.crash_queue = CrashQueue()
         self.entities: dict[str, Entity] = {}
+        self.unanswered = Bounded[str, bool](MOST_UNANSWERED)
+        """The entities that could not be claimed because the store did not take the write: see ``ownership.claim``."""
         self._suspended: OrderedDict[str, None] = OrderedDict()
         self._waiting: OrderedDict[str, None] = OrderedDict()
         self.wakeups = wakeups or LocalAlarms(limits.sweep_seconds)
@@ -162,7 +168,7 @@ class Host:
     @property
     def has_room(self) -> bool:
         """Whether a new entity can be worked on at once."""
-        return not self.draining and len(self._turns) < self.limits.running
+        return not self.draining and len(self._turns) + len(self.creations.kept) < self.limits.running
 
     def patience_seconds(self, near_seconds: float | None) -> float:
         """How long an idle entity keeps its lease: longer if it knows that it goes on soon and there is room."""

@@ -17,7 +17,7 @@ from holdfast.clock import elapsed_seconds
 from holdfast.coordination.lease import Claim, Claimed, Fenced, Held, is_leased, is_released, renewal
 from holdfast.coordination.lease import claim as claim_lease
 from holdfast.coordination.lease import release as release_lease
-from holdfast.errors import Refused, StoreError
+from holdfast.errors import Refused, StoreError, StoreUnavailable
 from holdfast.items import UNOWNED, AllOf, EpochIs, OwnerIs, RevisionIs, Update, one_per_place, place
 from holdfast.kernel.entity import Owned, Unowned
 from holdfast.kernel.outcomes import Ended
@@ -43,23 +43,34 @@ def lease_until(now: int, host: Host) -> int:
 
 
 async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], running: str) -> Claim:
-    """Try to become the owner. What another process holds is looked at again when its lease ends."""
+    """Try to become the owner. What another process holds is looked at again when its lease ends.
+
+    After an outage its living owner first gets the time of a lease, to write what it did meanwhile (G2).
+    """
     now = host.clock.now_ms()
     entity.missed = entity.unread = False  # the claim shows what has come by now, and perhaps nothing that comes later
-    outcome = await claim_lease(
-        host.home.store,
-        entity.partition,
-        owner=host.home.owner,
-        now=now,
-        until=lease_until(now, host),
-        claimable=claimable,
-        running=running,
-        alive=host.home.doorbell.alive,
-    )
+    try:
+        outcome = await claim_lease(
+            host.home.store,
+            entity.partition,
+            owner=host.home.owner,
+            now=now,
+            until=lease_until(now, host),
+            claimable=claimable,
+            running=running,
+            alive=host.home.doorbell.alive,
+            spare=entity.partition in host.unanswered,
+        )
+    except StoreUnavailable:
+        host.unanswered[entity.partition] = True
+        raise
+    host.unanswered.pop(entity.partition, None)
     match outcome:
         case Claimed(_, takeover, _):
             host.telemetry.emit("claimed", partition=entity.partition, takeover=takeover)
-        case Held(_, until):
+        case Held(_, until, unanswered):
+            if unanswered:
+                host.unanswered[entity.partition] = True
             host.wakeups.held(host, entity.partition, until)
         case _:
             pass

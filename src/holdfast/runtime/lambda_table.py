@@ -20,6 +20,7 @@ from holdfast.commands.actor import Call, Sent
 from holdfast.commands.execution import OnExecution, Result, Start
 from holdfast.commands.shown import shown
 from holdfast.items import Item
+from holdfast.kernel.host import holds
 from holdfast.messaging.declarations import Publishes
 from holdfast.ports import WakeUp
 from holdfast.workflows.finding import head_of
@@ -73,14 +74,15 @@ def place_of(order: Order, own_id: str) -> str | None:
 
 
 async def begin(command: Command[Any], own_id: str, app: Publishes) -> Any:
-    """Perform a command. A started execution is checked again: a repeat may come because its first turn was not
-    finished.
+    """Perform a command. A started execution that is not worked on here is checked: a repeat may come because its first
+    turn was not finished.
     """
     answer = await perform_for(LAMBDA, command, Context(app, own_id=own_id))
     if isinstance(command, Start):
-        runtime = app.runtime()
-        if runtime.host is not None and (answer.due_at or 0) <= runtime.clock.now_ms():
-            runtime.host.check(answer.partition)
+        runtime, partition = app.runtime(), answer.partition
+        is_due = (answer.due_at or 0) <= runtime.clock.now_ms()
+        if runtime.host is not None and is_due and not holds(runtime.host, partition):
+            runtime.host.check(partition)
     return answer
 
 

@@ -194,7 +194,7 @@ def _new_head(
         published=_published(partition, home) if workflow.is_pinned else "",
     )
     body, revision = encode_record(record), first_revision(run)
-    if starts_at > now or host is None or not host.has_room:
+    if starts_at > now or host is None or not _keeps_place(host, partition):
         return Item(partition=partition, revision=revision, status=READY, due_at=starts_at, epoch=epoch, body=body)
     return Item(
         partition=partition,
@@ -206,6 +206,16 @@ def _new_head(
         epoch=epoch + 1,
         body=body,
     )
+
+
+def _keeps_place(host: Host, partition: str) -> bool:
+    """Whether the host can work on it at once; then its place is kept until its creation is over."""
+    kept = host.creations.kept
+    kept.discard(partition)  # by a try before this one
+    if not host.has_room:
+        return False
+    kept.add(partition)
+    return True
 
 
 def _published(partition: str, home: Home) -> str:

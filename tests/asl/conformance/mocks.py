@@ -15,6 +15,7 @@ from holdfast.asl import binding
 from holdfast.asl.definition import parse
 from holdfast.asl.errors import Error
 from holdfast.asl.resources import is_activity
+from holdfast.asl.targets import Mock
 
 
 class Mocks:
@@ -33,7 +34,7 @@ class Mocks:
         """What to map for the states of a machine."""
         states = binding.tasks_in(parse(definition).processor)
         return {
-            state.name: binding.Mock(_of(self._answer, state.name))
+            state.name: Mock(_of(self._answer, state.name))
             for state in states
             if self._left[state.name] or not is_activity(state.resource)
         }

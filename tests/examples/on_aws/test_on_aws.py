@@ -34,9 +34,12 @@ class Silent:
 @pytest.mark.torture
 @pytest.mark.process
 @pytest.mark.slow
-def test_everything_is_exact_though_environments_are_killed_and_all_is_sent_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hostile", [False, True], ids=["kind", "hostile"])
+def test_everything_is_exact_though_environments_are_killed_and_all_is_sent_twice(
+    tmp_path: Path, hostile: bool
+) -> None:
     environment_or_skip("ministack")
-    report = asyncio.run(show(tmp_path, SMALL, Silent(), construct=False))
+    report = asyncio.run(show(tmp_path, SMALL, Silent(), construct=False, hostile=hostile))
     assert report.problems == []
     assert len(report.done) == 7
     assert all(report.faults[f"environments that died at '{name}'"] == 1 for name in POINTS)

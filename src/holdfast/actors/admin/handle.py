@@ -28,9 +28,8 @@ from holdfast.actors.record import (
     key_of,
     partition_of,
 )
-from holdfast.actors.turn.kept_replies import reply_in
 from holdfast.actors.turn.perform import DELETE_METHOD
-from holdfast.actors.turn.replies import find_reply
+from holdfast.actors.turn.replies import look_for_reply
 from holdfast.clock import moment
 from holdfast.codec.stored import stored
 from holdfast.coordination.inbox import INBOX_PREFIX
@@ -124,15 +123,13 @@ class ActorHandle:
     async def request_status(self, request_id: str) -> str:
         """What became of a request: ``completed``, ``failed``, ``waiting``, ``parked``, or ``unknown``."""
         runtime = self._connect()
-        head = await runtime.home.store.get(self._partition)  # first: what moves out of it is there before it is gone
-        record = None if head is None or not head.body else decode_record(head.body)
-        reply = None if record is None else reply_in(record, request_id, runtime.clock.now_ms())
-        reply = reply or await find_reply(self._partition, request_id, runtime)
+        reply = await look_for_reply(self._partition, request_id, runtime)
         if reply is not None and reply.parked:
             return "parked"
         if reply is not None:
             return "completed" if reply.error is None else "failed"
-        if record is not None and request_id in record.recent:
+        head = await self._head()
+        if head.body and request_id in decode_record(head.body).recent:
             return "completed"
         if any(message.id == request_id for message in await self.messages()):
             return "waiting"

@@ -20,7 +20,7 @@ from holdfast.actors.mailbox.post import wake_actor, withdraw
 from holdfast.actors.record import READY, RUNNING, Call, Reply, decode_call, describe_partition
 from holdfast.actors.turn.commit import GATHERING_SECONDS, begin_commit, commit_under_way
 from holdfast.actors.turn.entity import REFUSED, ActorEntity, actor_in_memory
-from holdfast.actors.turn.replies import find_reply
+from holdfast.actors.turn.replies import look_for_reply
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.errors import CallCycle, Refused
 from holdfast.items import EpochIs, Update
@@ -49,7 +49,7 @@ async def refuse_cycle(partition: str, request: Call, runtime: Runtime) -> Reply
     if cycle is None:
         return None
     # An actor of this very chain has never applied this call: it was refused in every run of the caller.
-    look = find_reply if partition in request.chain else take_back
+    look = look_for_reply if partition in request.chain else take_back
     reply = await look(partition, request.id, runtime)
     if reply is None:
         raise CallCycle(cycle)
@@ -149,7 +149,7 @@ async def take_back(partition: str, request_id: str, runtime: Runtime) -> Reply 
     await _withdraw(partition, request_id, runtime)
     if not await _is_settled_here(partition, runtime):
         await _take_from_owner(partition, runtime)
-    return await find_reply(partition, request_id, runtime)
+    return await look_for_reply(partition, request_id, runtime)
 
 
 async def _withdraw(partition: str, request_id: str, runtime: Runtime) -> None:

@@ -34,12 +34,13 @@ MOST_BYTES: Final = 480
 
 
 def may_be_in_head(delivery: Delivery, partition: str, kind: Kind, home: Home) -> bool:
-    """Whether the reply to a call is only kept for a repeat, and the call is answered here. An actor that calls, and a
-    caller elsewhere, look for an item; an actor that is only there for a while may be gone before the reply is over.
+    """Whether the reply to a call is only kept for a repeat, and the call is answered here. A caller elsewhere looks
+    for an item, one that has it kept gives the item its end, and an actor that is only there for a while may be gone
+    before the reply is over.
     """
     call = delivery.call
     is_answered_here = delivery.sort is None and call.origin is None and call.replies
-    is_known = call.known and not call.kept and not call.chain
+    is_known = call.known and not call.kept
     return home.writes_are_paid and is_answered_here and is_known and not kind.passing(key_of(partition))
 
 

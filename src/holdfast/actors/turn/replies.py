@@ -15,6 +15,7 @@ from holdfast.actors.record import (
     ActorRecord,
     Call,
     Reply,
+    decode_record,
     decode_reply,
     describe_partition,
     fingerprint_of,
@@ -53,6 +54,17 @@ async def find_reply(partition: str, request_id: str, runtime: Runtime, *, overd
         return None
     is_over = item.expires_at is not None and item.expires_at <= runtime.clock.now_ms()
     return None if is_over and not overdue else decode_reply(item.body)
+
+
+async def look_for_reply(partition: str, request_id: str, runtime: Runtime) -> Reply | None:
+    """The same, wherever it is kept: in the head of the actor, or in an item of its own.
+
+    The head comes first: what moves out of it has its item before it is gone from there.
+    """
+    head = await runtime.home.store.get(partition)
+    record = None if head is None or not head.body else decode_record(head.body)
+    kept = None if record is None else reply_in(record, request_id, runtime.clock.now_ms())
+    return kept or await find_reply(partition, request_id, runtime)
 
 
 def replied(reply: Reply, call: Call, partition: str, runtime: Runtime) -> Replied:

@@ -21,7 +21,7 @@ class Tolerance(Struct, frozen=True):
     percentage: float | None = None
 
     def exceeded(self, failed: int, items: int) -> bool:
-        """Whether so many failures are too many: more than the count, or than the percentage of all items."""
+        """Whether these failures are too many: more than the count, or than the percentage of all items."""
         if self.count is None and self.percentage is None:
             return failed > 0
         if self.count is not None and failed > self.count:

@@ -1,1 +1,1 @@
-"""Machines, definitions and activities that a home keeps because somebody created them by a request."""
+"""Machines, definitions and activities that a home keeps because a request has created them."""

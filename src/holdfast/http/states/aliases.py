@@ -47,7 +47,7 @@ async def create(service: Service, request: asked.CreateAlias) -> Answer:
 
 
 async def update(service: Service, request: asked.UpdateAlias) -> Answer:
-    """Let an alias lead elsewhere, or describe it anew."""
+    """Let an alias lead elsewhere, or describe it in other words."""
     arn = _alias_arn(request.state_machine_alias_arn)
     if request.routing_configuration is None and request.description is None:
         raise invalid_request("Either the description or the routing configuration must be specified")

@@ -9,7 +9,6 @@ import msgspec
 from holdfast import ids
 from holdfast.asl.arns import EXPRESS, Arn
 from holdfast.asl.reading import redrives_of
-from holdfast.asl.served import SERVED
 from holdfast.errors import InvalidState
 from holdfast.http.states import asked
 from holdfast.http.states.faults import Fault, invalid_arn, invalid_request
@@ -25,6 +24,7 @@ from holdfast.http.states.standing import (
     of_head,
     standing_of,
 )
+from holdfast.registrations import SERVED
 from holdfast.workflows.messages import send
 from holdfast.workflows.record import CancelRequest, is_there, partition_of
 from holdfast.workflows.retry_execution import retry

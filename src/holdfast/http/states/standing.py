@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from holdfast.asl.arns import STATE_MACHINE, Arn
 from holdfast.asl.errors import TIMEOUT, Error
-from holdfast.asl.served import SERVED, About, Given, given_to
+from holdfast.asl.served import About, Given, given_to
 from holdfast.http.states.faults import no_execution
 from holdfast.http.states.service import ALL_DATA, Answer, Service, seconds
+from holdfast.registrations import SERVED
 from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,

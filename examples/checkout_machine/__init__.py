@@ -1,0 +1,1 @@
+"""A checkout as a state machine with retries, a catch and compensation, and the same as a workflow."""

@@ -1,0 +1,119 @@
+"""State machines: each kind of state that reaches the store, and what follows a failure."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from holdfast.app import App
+from holdfast.asl.errors import Error
+from holdfast.asl.frames import Bounds
+from holdfast.testing.ledger import Ledger
+from holdfast.testing.simulation import Histories, Scenario
+from holdfast.testing.world import User
+
+USUAL: Final = Bounds()
+LAMBDA: Final = "arn:aws:lambda:eu-west-1:123456789012:function:"
+Definition = dict[str, Any]
+
+
+def _work(**more: Any) -> Definition:
+    return {"Type": "Task", "Resource": f"{LAMBDA}work"} | ({} if "Next" in more else {"End": True}) | more
+
+
+def _machine(start: str, **states: Definition) -> Definition:
+    return {"StartAt": start, "States": states}
+
+
+IN_A_ROW: Final = _machine(
+    "First",
+    First=_work(ResultPath="$.first", Next="Rest"),
+    Rest={"Type": "Wait", "Seconds": 40, "Next": "Choose"},
+    Choose={"Type": "Choice", "Choices": [{"Variable": "$.n", "NumericEquals": 3, "Next": "Last"}], "Default": "Last"},
+    Last=_work(Parameters={"n.$": "$.first"}),
+)
+
+RETRIED: Final = _machine(
+    "Try",
+    Try={"Type": "Task", "Resource": f"{LAMBDA}refuse", "End": True}
+    | {"Retry": [{"ErrorEquals": ["Refused"], "MaxAttempts": 2, "IntervalSeconds": 10, "JitterStrategy": "FULL"}]}
+    | {"Catch": [{"ErrorEquals": ["States.ALL"], "Next": "Undo", "ResultPath": "$.error"}]},
+    Undo=_work(Assign={"undone": True}),
+)
+
+SIDE_BY_SIDE: Final = _machine(
+    "Both",
+    Both={
+        "Type": "Parallel",
+        "Branches": [
+            _machine("A", A=_work()),
+            _machine("B", B=_work(Next="C"), C={"Type": "Wait", "Seconds": 15, "End": True}),
+        ],
+        "Next": "Sum",
+    },
+    Sum=_work(Parameters={"n": 9}),
+)
+
+FOR_EACH: Final = _machine(
+    "All",
+    All={
+        "Type": "Map",
+        "ItemsPath": "$.items",
+        "MaxConcurrency": 2,
+        "ItemProcessor": _machine("Each", Each=_work()),
+        "End": True,
+    },
+)
+
+A_BRANCH_FAILS: Final = _machine(
+    "Both",
+    Both={
+        "Type": "Parallel",
+        "Branches": [
+            _machine("Long", Long={"Type": "Wait", "Seconds": 900, "Next": "Never"}, Never=_work()),
+            _machine("Bad", Bad=_work(Next="Fail"), Fail={"Type": "Fail", "Error": "Boom", "Cause": "why"}),
+        ],
+        "Catch": [{"ErrorEquals": ["Boom"], "Next": "Undo"}],
+        "End": True,
+    },
+    Undo=_work(Parameters={"n": 1}),
+)
+
+IN_A_LOOP: Final = _machine(
+    "Add",
+    Add=_work(ResultPath="$.n", Next="Again"),
+    Again={"Type": "Choice", "Choices": [{"Variable": "$.n", "NumericLessThan": 7, "Next": "Add"}], "Default": "Done"},
+    Done={"Type": "Succeed"},
+)
+
+
+def _scenario(name: str, definition: Definition, histories: Histories, bounds: Bounds = USUAL) -> Scenario:
+    def build(app: App, ledger: Ledger) -> User:
+        async def work(given: Any) -> int:
+            await asyncio.sleep(1)
+            number: int = given if isinstance(given, int) else given["n"]
+            ledger.effect(number)
+            return number + 1
+
+        async def refuse(_given: Any) -> int:
+            raise Error("Refused", "always")
+
+        machine = app.state_machine("machine", definition, tasks={"work": work, "refuse": refuse})
+        machine.bounds = bounds
+
+        async def user() -> Any:
+            return await (await machine.start({"n": 3, "items": [4, 5, 6]}, id="one"))
+
+        return user
+
+    return Scenario(name, build, histories=histories)
+
+
+MACHINE_SCENARIOS: Final = (
+    _scenario("machine in a row", IN_A_ROW, Histories.SAME),
+    _scenario("machine that retries", RETRIED, Histories.SAME),
+    _scenario("machine with branches", SIDE_BY_SIDE, Histories.REORDERED),
+    _scenario("machine with a map", FOR_EACH, Histories.REORDERED),
+    _scenario("machine with a failing branch", A_BRANCH_FAILS, Histories.REORDERED),
+    _scenario("machine in a loop", IN_A_LOOP, Histories.SAME, Bounds(operations=2, states=100)),
+)
