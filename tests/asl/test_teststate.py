@@ -93,7 +93,9 @@ def test_a_task_without_a_mock_is_done_by_a_call() -> None:
 
     assert outcome_of(PAY, input=ORDER, perform=perform).output["payment"] == {"paid": True}
     assert outcome_of(PAY, input=ORDER, perform=declined).status == "CAUGHT_ERROR"
-    assert refusal(PAY, input=ORDER)[1] == "RoleArn must be specified when testing a Task state"
+    assert refusal(PAY, input=ORDER)[1].startswith("state 'StateName' is a Task that nothing does here: give it a mock")
+    with pytest.raises(Refused, match="RoleArn must be specified when testing a Task state"):
+        answered(PAY, input=json.dumps(ORDER))
 
 
 def test_a_state_is_found_by_its_name_wherever_it_is() -> None:

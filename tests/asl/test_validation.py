@@ -312,6 +312,14 @@ def test_holdfast_binds_resources_by_any_name() -> None:
     assert [each.severity for each in validate(task(Resource="pay"), Profile(aws=False))] == [STYLE]
 
 
+@pytest.mark.parametrize("mode", ["INLINE", "DISTRIBUTED"])
+def test_only_step_functions_wants_to_know_the_type_of_distributed_iterations(mode: str) -> None:
+    processor = {"ProcessorConfig": {"Mode": mode}, "StartAt": "I", "States": {"I": {"Type": "Pass", "End": True}}}
+    missing = ["These fields are required: [ExecutionType] at /States/S/ItemProcessor/ProcessorConfig"]
+    assert found(map_(ItemProcessor=processor)) == (missing if mode == "DISTRIBUTED" else [])
+    assert found(map_(ItemProcessor=processor), aws=False) == []
+
+
 def test_a_template_of_cloudformation_has_values_to_come() -> None:
     definition = task(Resource="${Function}", TimeoutSeconds="${Seconds}")
     assert found(definition, substitutions=True) == []

@@ -22,6 +22,7 @@ SIZE = re.compile(
 
 INTERNAL = {
     "actors.calling.optimistic.LARGEST_WARM_BYTES": "what is kept in memory",
+    "asl.connections.LARGEST_RESPONSE_BYTES": "a quota of Step Functions; the state fails with AWS's text",
     "actors.turn.kept_replies.MOST_BYTES": "larger replies are items of their own",
     "asl.intrinsic_functions.LONGEST_TEXT_CHARACTERS": "a rule of the language; the state fails with AWS's text",
     "asl.maps.readers.MOST_ITEMS": "a rule of the language; a reader stops there",

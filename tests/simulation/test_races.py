@@ -14,11 +14,13 @@ from tests.simulation.report import explained
 import holdfast as hf
 from holdfast.app import App
 from holdfast.testing import Ledger, Scenario, run_swarm
-from holdfast.testing.swarm import Expectation, expectations, run_seed, run_seeds
+from holdfast.testing.swarm import Expectation, expectations, run_seed, run_seeds, together
 from holdfast.testing.world import User
 
 PARTS = 2
 SEEDS_PER_PART = 90
+DEPLOYS_PER_PART = 10
+"""As many of them draw from the scenarios with later code alone: in a large pool those are drawn too seldom to block."""
 """``python -m tests.simulation --seeds 5000`` runs more of them."""
 EACH_FAULT_AT_LEAST = 5
 EACH_HAPPENING_AT_LEAST = 1
@@ -36,9 +38,16 @@ def pool() -> tuple[Expectation, ...]:
     return expectations((*SCENARIOS, *SWARM_SCENARIOS))
 
 
+@cache
+def deploys() -> tuple[Expectation, ...]:
+    return tuple(each for each in pool() if each.scenario.later)
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_whatever_happens_to_the_processes_everything_ends_as_if_nothing_had(part: int) -> None:
-    report = run_seeds(pool(), range(part * SEEDS_PER_PART, (part + 1) * SEEDS_PER_PART))
+    seeds = range(part * SEEDS_PER_PART, (part + 1) * SEEDS_PER_PART)
+    mixed, deployed = seeds[:-DEPLOYS_PER_PART], seeds[-DEPLOYS_PER_PART:]
+    report = together((run_seeds(pool(), mixed), run_seeds(deploys(), deployed)))
     print(report)
     if report.failures:
         pytest.fail(explained(report), pytrace=False)

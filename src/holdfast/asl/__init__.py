@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.asl.connections import Connection as Connection
     from holdfast.asl.declaring import StateMachine as StateMachine
     from holdfast.asl.errors import Error as Error
     from holdfast.asl.targets import InBody as InBody
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.asl.validation import validate as validate
 
 PUBLIC_NAMES = {
+    "connections": "Connection",
     "declaring": "StateMachine",
     "errors": "Error",
     "targets": "InBody Mock",

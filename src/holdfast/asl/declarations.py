@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from holdfast.kernel.runtime import Declares
 
 if TYPE_CHECKING:
+    from holdfast.asl.connections import Connection
     from holdfast.asl.declaring import StateMachine
 
 
@@ -18,6 +19,7 @@ def state_machine(
     definition: str | Path | Mapping[str, Any],
     *,
     tasks: Mapping[str, Any] | None = None,
+    http: Mapping[str, Connection] | None = None,
     compat: Literal["aws"] | None = None,
     type: Literal["STANDARD", "EXPRESS"] = "STANDARD",
 ) -> StateMachine:
@@ -25,28 +27,31 @@ def state_machine(
 
     ``definition`` is a dict, JSON text or the path of a file. ``tasks`` maps the resources of its Task states to what
     does the work: by the whole resource, its last part, the name of the state, or a pattern with ``*``.
+    ``http`` names the connections of ``http:invoke``.
     ``compat="aws"`` keeps the quotas of Step Functions. ``type`` is what the context object tells. Needs the extra
     ``asl``. Raises ``InvalidInput`` for a definition that cannot be read, ``ConfigurationError`` for a resource that
     nothing is mapped for.
     """
     from holdfast.asl.declaring import declare  # noqa: PLC0415 - only an app with state machines loads them
 
-    return declare(app, name, definition, tasks=tasks, compat=compat, type=type)
+    return declare(app, name, definition, tasks=tasks, http=http, compat=compat, type=type)
 
 
 def state_machines(
     app: Declares,
     *,
     tasks: Mapping[str, Any] | None = None,
+    http: Mapping[str, Connection] | None = None,
     compat: Literal["aws"] | None = None,
 ) -> None:
     """Let requests of Step Functions' protocol create state machines, and say what they may call.
 
     ``tasks`` maps the resources of their Task states as in ``state_machine``; without it they may call the app's steps,
-    by name. What is not mapped cannot be called: nothing is found by a name in a definition (G12). Declare it where the
+    by name. ``http`` names the connections of ``http:invoke``.
+    What is not mapped cannot be called: nothing is found by a name in a definition (G12). Declare it where the
     app is declared, so that every worker runs them. Raises ``DuplicateName`` if it was declared before.
     """
     from holdfast.asl.served import ServedMachines  # noqa: PLC0415 - only an app with state machines loads them
     from holdfast.asl.work import Services  # noqa: PLC0415 - only an app with state machines loads them
 
-    ServedMachines(app, Services(app, app.registry.steps if tasks is None else tasks), compat=compat)
+    ServedMachines(app, Services(app, app.registry.steps if tasks is None else tasks, http), compat=compat)

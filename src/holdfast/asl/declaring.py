@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from holdfast.asl.binding import Tasks
+from holdfast.asl.connections import Connection
 from holdfast.asl.definition import Machine, definition_json, parse
 from holdfast.asl.errors import Error
 from holdfast.asl.frames import Bounds, Cursor
@@ -140,6 +141,7 @@ def declare(
     definition: str | Path | Mapping[str, Any],
     *,
     tasks: Mapping[str, Any] | None = None,
+    http: Mapping[str, Connection] | None = None,
     compat: Compat = None,
     type: MachineType = "STANDARD",
 ) -> StateMachine:
@@ -149,7 +151,7 @@ def declare(
     written = definition_json(definition)
     refuse_invalid(written, name, Profile(aws=False, express=type == "EXPRESS"))
     machine = parse(written)
-    bound = Services(app, tasks or {})
+    bound = Services(app, tasks or {}, http)
     bound.check(machine, name)
     app.registry.add_errors((Error,))
     declared = StateMachine(app, name, machine, bound, compat=compat, type=type)

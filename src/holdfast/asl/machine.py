@@ -12,7 +12,7 @@ from msgspec import Struct
 from holdfast.asl import processing
 from holdfast.asl.definition import Choice, Fail, Machine, Map, Parallel, Pass, State, Succeed, Task, Wait
 from holdfast.asl.definition.states import Working
-from holdfast.asl.errors import Error, EvaluationError, StatesError
+from holdfast.asl.errors import QUERY_EVALUATION_ERROR, Error, EvaluationError, StatesError
 from holdfast.asl.events import History, Trail
 from holdfast.asl.frames import Bounds, Cursor, Frame, Pace, Run
 from holdfast.asl.jsontext import compact
@@ -149,12 +149,18 @@ class _Entered:
                 check_size(left.output, self._state.name, self._run.compat)
                 return self._exited(left)
             except EvaluationError as error:
-                failed = error.within(self._state.name, self._event)
+                failed = self._unevaluated(error)
             except StatesError as error:
                 failed = error
             left_by = await self._after(failed, visit)
             if left_by is not None:
                 return self._exited(left_by)
+
+    def _unevaluated(self, error: EvaluationError) -> StatesError:
+        if error.error == QUERY_EVALUATION_ERROR:
+            told = {"state": self._state.name, "error": error.error, "cause": error.cause}
+            self._frame.trail.note("EvaluationFailed", **told)
+        return error.within(self._state.name, self._event)
 
     def _visit(self) -> Visit:
         entered = iso_milliseconds(datetime.fromtimestamp(self._entered_ms / 1000, UTC))
@@ -191,7 +197,7 @@ class _Entered:
         try:
             return processing.caught(visit, caught[1], failed)
         except EvaluationError as error:
-            raise error.within(state.name, self._event) from error
+            raise self._unevaluated(error) from error
 
     def _cursor(self) -> Cursor:
         return _cursor(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from holdfast.asl import activities, nested
 from holdfast.asl.binding import Tasks
+from holdfast.asl.connections import Connection, invoker
 from holdfast.asl.definition import Task
 from holdfast.asl.doing import Doing
 from holdfast.asl.errors import RUNTIME, EvaluationError
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
     from holdfast.asl.visit import Visit
     from holdfast.kernel.runtime import Declares
 
+INVOKE: Final = "http:invoke"
+
 
 class Services(Tasks):
     """Does the work of tasks by what is mapped for them, and by what Step Functions itself offers."""
 
-    def __init__(self, app: Declares, targets: Mapping[str, Any]) -> None:
-        super().__init__(targets)
+    def __init__(self, app: Declares, targets: Mapping[str, Any], http: Mapping[str, Connection] | None = None) -> None:
+        super().__init__({**({INVOKE: invoker(http)} if http else {}), **targets})
         self._app = app
 
     def offers(self, resource: str) -> bool:

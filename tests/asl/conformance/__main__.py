@@ -18,7 +18,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("-v", "--verbose", action="store_true", help="list each failure, with its difference")
     parser.add_argument("-k", metavar="TEXT", default="", help="only cases whose name or kind contains the text")
     given = parser.parse_args(arguments)
-    logging.disable(logging.CRITICAL)
     outcomes = [
         Outcome(case, check(case))
         for case in cases_in(given.folder)
@@ -43,4 +42,5 @@ def report(outcomes: list[Outcome], *, verbose: bool) -> None:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)  # what fails here is told by its difference
     sys.exit(main(sys.argv[1:]))

@@ -11,13 +11,27 @@ from tests.asl.conformance.matching import same, shown
 from holdfast.asl.validation import ERROR, STYLE, Profile, rejection, response, validate
 
 
-def text_of(definition: Any) -> str:
-    return definition if isinstance(definition, str) else json.dumps(definition)
+def text_of(definition: Any, twice: Any = None) -> str:
+    """The definition as text, with the fields written twice that were so in the source it was read from."""
+    if isinstance(definition, str):
+        return definition
+    return written(definition, frozenset(twice or ()))
+
+
+def written(value: Any, twice: frozenset[str]) -> str:
+    if isinstance(value, dict):
+        fields = [f"{json.dumps(name)}: {written(inner, twice)}" for name, inner in value.items()]
+        again = [field for name, field in zip(value, fields, strict=True) if name in twice]
+        return "{" + ", ".join(again + fields) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(written(inner, twice) for inner in value) + "]"
+    return json.dumps(value)
 
 
 def check_lint(case: Case) -> Differences:
     """Both linters judge a machine that need not run on AWS, and may be a template."""
-    findings = validate(text_of(case["definition"]), Profile(aws=False, substitutions=True))
+    source = text_of(case["definition"], case.get("duplicate_keys_in_source"))
+    findings = validate(source, Profile(aws=False, substitutions=True))
     found = [each for each in findings if each.severity in {ERROR, STYLE}]
     if bool(found) != case["expected"]["valid"]:
         return []

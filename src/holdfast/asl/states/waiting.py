@@ -53,7 +53,7 @@ def seconds_of(visit: Visit, effective: Any) -> float:
         return _by_seconds_path(state.seconds_path, visit, effective)
     if state.timestamp_path is not None:
         path = state.timestamp_path
-        value = read_definite(path, visit.about(effective))
+        value = _referenced("TimestampPath", path, visit, effective)
         moment = parse_timestamp(value) if isinstance(value, str) else None
         if moment is None:
             shown = value if isinstance(value, str) else compact(value)
@@ -66,8 +66,16 @@ def seconds_of(visit: Visit, effective: Any) -> float:
     return _until_text(str(state.timestamp), visit, RUNTIME)
 
 
+def _referenced(field: str, path: str, visit: Visit, effective: Any) -> Any:
+    try:
+        return read_definite(path, visit.about(effective))
+    except EvaluationError as missing:
+        told = f"The {field} parameter does not reference an input value: {path}"
+        raise EvaluationError(RUNTIME, told) from missing
+
+
 def _by_seconds_path(path: str, visit: Visit, effective: Any) -> float:
-    value = read_definite(path, visit.about(effective))
+    value = _referenced("SecondsPath", path, visit, effective)
     shown = value if isinstance(value, str) else compact(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise EvaluationError(RUNTIME, f"The SecondsPath parameter cannot be parsed as a long value: {path} == {shown}")

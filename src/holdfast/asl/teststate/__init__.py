@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.asl.definition import definition_json
+from holdfast.asl.definition import Task, definition_json
 from holdfast.asl.jsontext import compact
 from holdfast.asl.randomness import seeded
 from holdfast.asl.teststate.contexts import given_context, made_context
@@ -72,7 +72,7 @@ async def test_state(  # noqa: PLR0913 - the fields of AWS's request, each named
 async def answer(fields: Mapping[str, Any], perform: Perform | None = None) -> dict[str, Any]:
     """The answer to a request in the form of AWS: JSON texts where AWS has them. Raises ``Refused``."""
     request = request_of(fields)
-    outcome = await tested(request, perform if request.role_arn is not None else None, Profile())
+    outcome = await tested(request, perform if request.role_arn is not None else without_a_role, Profile())
     told: dict[str, Any] = {"status": outcome.status}
     if outcome.status in {"SUCCEEDED", "CAUGHT_ERROR"}:
         told["output"] = compact(outcome.output)
@@ -83,6 +83,11 @@ async def answer(fields: Mapping[str, Any], perform: Perform | None = None) -> d
             name: value if name in NUMBERS else compact(value) for name, value in outcome.inspection.items()
         }
     return told
+
+
+async def without_a_role(_state: Task, _given: Any) -> Any:
+    """AWS assumes a role for the work of a Task, so it refuses a request without one."""
+    raise Refused("RoleArn must be specified when testing a Task state")
 
 
 async def tested(

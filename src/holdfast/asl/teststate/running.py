@@ -85,7 +85,8 @@ async def worked(request: Request, state: State, given: Any, perform: Perform | 
             raise StatesError(error.error, error.cause)
         return result_of(request.mock, state)
     if perform is None:
-        raise Refused("RoleArn must be specified when testing a Task state")
+        told = "give it a mock of its result or error, or `perform`, which does its work"
+        raise Refused(f"state {state.name!r} is a Task that nothing does here: {told}")
     return await perform(cast("Task", state), given)
 
 
@@ -181,7 +182,7 @@ def hidden(state: State) -> frozenset[str]:
         case Pass():
             return frozenset({"result"})
         case Parallel():
-            return frozenset({"afterInputPath", "afterParameters", "result"})
+            return frozenset({"afterInputPath", "afterParameters", "afterArguments", "result"})
         case Map():
             return frozenset({"afterParameters", "afterItems", "result"})
         case _:

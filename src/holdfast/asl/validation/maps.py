@@ -45,6 +45,8 @@ def processor_config(visit: Visit, at: Path, value: Any) -> None:
         return
     distributed = value.get("Mode") == DISTRIBUTED
     check_object(visit, at, value, DISTRIBUTED_CONFIG if distributed else INLINE_CONFIG)
+    if distributed and visit.profile.aws and "ExecutionType" not in value:
+        visit.report(at, "These fields are required: [ExecutionType]")
     if distributed and visit.profile.express:
         told = "The field 'Mode' with value 'DISTRIBUTED' is not supported inside 'EXPRESS' state machines"
         visit.report((*at, "Mode"), told)
@@ -63,7 +65,7 @@ def reader_config(visit: Visit, at: Path, value: Any) -> None:
     if "InputType" in value and value["InputType"] != "CSV":
         for name in headers:
             visit.report(at, f"Field '{name}' is not supported")
-    elif value.get("InputType") == "CSV" and "CSVHeaderLocation" not in value:
+    elif visit.profile.aws and value.get("InputType") == "CSV" and "CSVHeaderLocation" not in value:
         visit.report(at, "The field 'CSVHeaderLocation' is required")
     if value.get("CSVHeaderLocation") == "GIVEN" and "CSVHeaders" not in value:
         visit.report(at, "These fields are required: [CSVHeaders]")
@@ -96,9 +98,7 @@ def resource(allowed: re.Pattern[str]) -> Any:
 
 
 INLINE_CONFIG: Final = Shape({"Mode": one_of(INLINE, DISTRIBUTED)})
-DISTRIBUTED_CONFIG: Final = Shape(
-    {"Mode": one_of(INLINE, DISTRIBUTED), "ExecutionType": one_of("STANDARD", "EXPRESS")}, required=("ExecutionType",)
-)
+DISTRIBUTED_CONFIG: Final = Shape({"Mode": one_of(INLINE, DISTRIBUTED), "ExecutionType": one_of("STANDARD", "EXPRESS")})
 READER_CONFIG: Final = Shape(
     {
         "InputType": one_of("CSV", "JSON", "JSONL", "PARQUET", "MANIFEST"),

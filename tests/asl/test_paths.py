@@ -1,0 +1,119 @@
+"""JSONPath in Jayway's dialect: what each path selects, and what is said where nothing is."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.asl.environment import Environment
+from holdfast.asl.errors import EvaluationError
+from holdfast.asl.paths import InvalidPath, PathNotFound, compiled, read_definite, reference_keys
+from holdfast.asl.processing import combined
+
+STORE = {
+    "books": [
+        {"title": "A", "price": 8, "tags": ["x"], "isbn": "1"},
+        {"title": "B", "price": 12, "tags": ["x", "y"]},
+        {"title": "C", "price": 22, "tags": [], "isbn": "3"},
+    ],
+    "open": True,
+    "odd name": {"a'b": 1},
+    "null": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "selected"),
+    [
+        ("$.open", True),
+        ("$['odd name']['a\\'b']", 1),
+        ("$.books[0].title", "A"),
+        ("$.books[-1].title", "C"),
+        ("$.books[*].title", ["A", "B", "C"]),
+        ("$.books[0,2].title", ["A", "C"]),
+        ("$.books[1:].title", ["B", "C"]),
+        ("$.books[:-1].title", ["A", "B"]),
+        ("$.books[9:].title", []),
+        ("$..title", ["A", "B", "C"]),
+        ("$..tags[0]", ["x", "x"]),
+        ("$.books[0]['title','price']", ["A", 8]),
+        ("$.books[?(@.price < 10)].title", ["A"]),
+        ("$.books[?(@.price >= 12 && @.isbn)].title", ["C"]),
+        ("$.books[?(@.price < 10 || @.price > 20)].title", ["A", "C"]),
+        ("$.books[?(!@.isbn)].title", ["B"]),
+        ("$.books[?(@.title == 'B')].price", [12]),
+        ("$.books[?(@.title =~ /[ab]/i)].title", ["A", "B"]),
+        ("$.books[?(@.title in ['A', 'C'])].price", [8, 22]),
+        ("$.books[?(@.tags contains 'y')].title", ["B"]),
+        ("$.books[?(@.tags empty true)].title", ["C"]),
+        ("$.books[?(@.tags size 1)].title", ["A"]),
+        ("$.books[?(@.price == $.books[1].price)].title", ["B"]),
+        ("$.books.length()", 3),
+        ("$.nothing[*].title", []),
+        ("$.open[*]", []),
+        ("$.null", None),
+    ],
+)
+def test_a_path_selects(path, selected):
+    assert compiled(path).find(STORE) == selected
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("$.none", "No results for path: $['none']"),
+        ("$.none.more", "Missing property in path $['none']"),
+        ("$.books[7]", "No results for path: $['books'][7]"),
+        ("$.books[7].title", "No results for path: $['books'][7]['title']"),
+        ("$.null[0]", "The path $['null'] is null"),
+        ("$.open[0]", "Filter: [0] can only be applied to arrays. Current context is: true"),
+    ],
+)
+def test_a_definite_path_without_a_value_says_what_jayway_says(path, told):
+    with pytest.raises(PathNotFound) as missing:
+        compiled(path).find(STORE)
+    assert str(missing.value) == told
+
+
+@pytest.mark.parametrize("text", ["", "a", "$.", "$[", "$.a[", "$.a]", "$['a", "$[?(@.a =)]", "$.a b"])
+def test_what_is_no_path_is_refused(text):
+    with pytest.raises((InvalidPath, ValueError)):
+        compiled(text)
+
+
+def test_a_path_begins_at_the_input_the_context_or_a_variable():
+    environment = Environment({"n": 1}, {"State": {"Name": "S"}}, {"kept": [7]})
+    assert read_definite("$.n", environment) == 1
+    assert read_definite("$$.State.Name", environment) == "S"
+    assert read_definite("$kept[0]", environment) == 7
+    with pytest.raises(EvaluationError, match="Invalid path '\\$.m' : No results for path: \\$\\['m'\\]"):
+        read_definite("$.m", environment)
+
+
+def test_a_reference_path_leads_to_one_place():
+    assert reference_keys("$.a['b c'][0]") == ("a", "b c", 0)
+    with pytest.raises(InvalidPath):
+        reference_keys("$.a[*]")
+
+
+@pytest.mark.parametrize(
+    ("path", "whole", "result"),
+    [
+        ("$", {"a": 1}, 7),
+        (None, {"a": 1}, {"a": 1}),
+        ("$.b", {"a": 1}, {"a": 1, "b": 7}),
+        ("$.a", {"a": 1}, {"a": 7}),
+        ("$.b.c", {"a": 1}, {"a": 1, "b": {"c": 7}}),
+        ("$.a[1]", {"a": [1, 2]}, {"a": [1, 7]}),
+    ],
+)
+def test_a_result_is_put_into_the_input(path, whole, result):
+    before = repr(whole)
+    assert combined(path, whole, 7) == result
+    assert repr(whole) == before
+
+
+@pytest.mark.parametrize(("path", "whole"), [("$.a", 5), ("$.a.b", {"a": 1}), ("$.a[2]", {"a": [1]})])
+def test_a_result_that_has_no_place_fails_the_state(path, whole):
+    with pytest.raises(EvaluationError) as failed:
+        combined(path, whole, 7)
+    assert failed.value.error == "States.ResultPathMatchFailure"
