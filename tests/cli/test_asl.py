@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import importlib
 import json
+import sys
 
 import pytest
 
@@ -190,3 +194,70 @@ def test_the_comparison_is_told_to_people(shop, waiting):
     result = shop.invoke("asl", "cost", waiting, "--mock", '{"Pay": {"Return": 1}}')
     assert "AWS Step Functions, standard: $125.00 per million" in result.stdout
     assert "Holdfast: waiting.json: $" in result.stdout
+
+
+# ── Executions ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+MACHINES = """
+import holdfast as hf
+
+app = hf.App("machines", home="sqlite:///machines.db")
+machine = app.state_machine(
+    "pausing",
+    {
+        "StartAt": "Before",
+        "States": {
+            "Before": {"Type": "Pass", "Next": "Pause"},
+            "Pause": {"Type": "Wait", "Seconds": 86400, "Next": "After"},
+            "After": {"Type": "Succeed"},
+        },
+    },
+)
+"""
+
+
+@pytest.fixture
+def pausing(shop):
+    """An execution that waits for a day, on a home of its own."""
+    shop.path("machines.py").write_text(MACHINES, encoding="utf-8")
+    sys.path.insert(0, str(shop.folder))
+    module = importlib.import_module("machines")
+
+    async def begin():
+        async with module.app.worker():
+            handle = await module.machine.start({}, id="p-1")
+            while (await handle.status()).status != "SUSPENDED":
+                await asyncio.sleep(0.01)
+
+    asyncio.run(begin())
+    sys.modules.pop("machines")
+    yield functools.partial(shop.invoke, "asl", "show", "pausing", "p-1", app="machines:app")
+    sys.modules.pop("machines", None)
+
+
+def test_an_execution_shows_where_it_stands(pausing):
+    lines = pausing().stdout.splitlines()
+    assert [line.split()[1:] for line in lines[1:5]] == [
+        ["ExecutionStarted"],
+        ["PassStateEntered", "Before"],
+        ["PassStateExited", "Before"],
+        ["WaitStateEntered", "Pause"],
+    ]
+    assert lines[5:] == ["is in: Pause"]
+
+
+def test_an_execution_is_drawn_with_the_state_that_it_is_in(pausing):
+    picture = pausing("--svg").stdout
+    marked = [line for line in picture.splitlines() if 'stroke-width="3"' in line]
+    assert len(marked) == 1
+    assert picture.splitlines()[picture.splitlines().index(marked[0]) + 1].endswith(">Pause</text>")
+
+
+def test_an_execution_in_json_has_states_and_events(pausing):
+    answer = json.loads(pausing("--json").stdout)
+    assert (answer["states"], answer["events"][-1]["type"]) == (["Pause"], "WaitStateEntered")
+
+
+def test_what_is_no_state_machine_is_told(shop):
+    message = shop.refusal("asl", "show", "checkout", "a")["message"]
+    assert message == "no state machine is called 'checkout' here; there are: none"

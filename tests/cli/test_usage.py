@@ -39,6 +39,7 @@ def test_all_commands_are_there() -> None:
         "asl graph",
         "asl lint",
         "asl run",
+        "asl show",
         "asl test",
         "audit",
         "aws clean-up",

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace as replace_fields
 from tests.backends.aws import hostile
 from tests.backends.aws.local import lean_client
 from tests.crash.stage import Stage
@@ -29,7 +28,8 @@ def billed(monkeypatch: pytest.MonkeyPatch) -> None:
     open_home = MemoryDatabase.open
 
     async def open_billed(self: MemoryDatabase, owner: str) -> Home:
-        return replace_fields(await open_home(self, owner), writes_are_paid=True)
+        self.billed = True
+        return await open_home(self, owner)
 
     monkeypatch.setattr(MemoryDatabase, "open", open_billed)
 

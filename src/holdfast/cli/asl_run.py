@@ -111,11 +111,19 @@ async def ended(app: App, machine: StateMachine, id: str = ID) -> Ended:
 
 
 def _run_lines(found: Ended) -> list[str]:
-    start = found.events[0].at if found.events else 0.0
-    rows = [[f"{event.at - start:.3f}s", event.type, _detail(event)] for event in found.events]
     told = {"output": found.output if found.status == "SUCCEEDED" else None, "error": found.error, "cause": found.cause}
     lines = [f"{name}: {as_json(value)}" for name, value in told.items() if value is not None]
-    return [*table(["after", "event", ""], rows), coloured(found.status, _colour(found.status)), *lines]
+    return [
+        *table(["after", "event", ""], event_rows(found.events)),
+        coloured(found.status, _colour(found.status)),
+        *lines,
+    ]
+
+
+def event_rows(events: list[Event]) -> list[list[str]]:
+    """A row for each event: how long after the first one, what it is, and of which state."""
+    start = events[0].at if events else 0.0
+    return [[f"{event.at - start:.3f}s", event.type, _detail(event)] for event in events]
 
 
 def _detail(event: Event) -> str:

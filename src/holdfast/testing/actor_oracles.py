@@ -77,10 +77,14 @@ class ActorWatch:
     """
 
     def __init__(self, *, posted: bool = False) -> None:
-        self._posted = posted
+        self.posted = posted
         self._unannounced: dict[str, set[str]] = {}
         self._arrived: dict[tuple[str, str], int] = {}
         self._applied: set[tuple[str, str]] = set()
+
+    def is_unannounced(self, item: Item) -> bool:
+        """Whether a message waits of which its owner need not know: its sender has died, and was not answered."""
+        return item.sort in self._unannounced.get(item.partition, ())
 
     def look(self, changes: Sequence[Change], waiting: Mapping[str, Sequence[Item]]) -> Iterator[str]:
         """``waiting`` are the messages that wait in an entity that the write touched, and what it has sent."""
@@ -120,7 +124,7 @@ class ActorWatch:
             return
         if change.after is not None:
             self._arrived.setdefault((message.partition, message.sort), len(self._arrived))
-            if head is None and self._posted:
+            if head is None and self.posted:
                 self._unannounced.setdefault(message.partition, set()).add(message.sort)
             elif head is None or not _is_woken(head):
                 yield f"{message.sort} came without a wake-up in the same write (G1)"

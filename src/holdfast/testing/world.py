@@ -72,9 +72,10 @@ class MemoryDatabase(Database):
     def __init__(self, timeline: Timeline | None = None, *, billed: bool = False) -> None:
         self.data = WatchedData(timeline)
         self.billed = billed
-        self._actors = ActorWatch(posted=billed)
+        self._actors = ActorWatch()
 
     async def open(self, owner: str) -> Home:
+        self._actors.posted = self.billed
         store = WatchedStore(self.data, self._actors)
         home = replace(open_memory_home(data=self.data, owner=owner), store=store, purges=store, sequencer=store)
         return replace(home, writes_are_paid=self.billed)
@@ -82,7 +83,8 @@ class MemoryDatabase(Database):
     async def items(self) -> list[Item]:
         now = VirtualClock().now_ms()
         items = [item for entity in self.data.partitions.values() for item in entity.values()]
-        return [let_go(self.data.whole(item), now) for item in items]
+        known = (item for item in items if not self._actors.is_unannounced(item))
+        return [let_go(self.data.whole(item), now) for item in known]
 
     def attempted(self, key: str, process: str, *, excused: bool) -> None:
         self.data.attempted(key, process, excused=excused)
