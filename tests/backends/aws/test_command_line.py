@@ -111,10 +111,11 @@ def test_the_settings_are_shown_and_changed(url: str) -> None:
 
 
 def test_listings_by_the_index_want_the_index(url: str) -> None:
-    answer("aws", "create-table", url)
+    without = url.replace("?", "-without?")
+    answer("aws", "create-table", without)
+    assert "has no index 'heads'" in refusal("aws", "settings", without, "--listing", "index")
+    assert answer("aws", "create-table", url, "--listing")["created"] is True
     write(url, Item("wf#a#1", status="READY"))
-    assert "has no index 'heads'" in refusal("aws", "settings", url, "--listing", "index")
-    assert answer("aws", "create-table", url, "--listing")["created"] is False
     assert answer("aws", "settings", url, "--listing", "index")["listing"] == "index"
     assert run("aws", "settings", url).stdout.endswith("listings read the index\n")
 
