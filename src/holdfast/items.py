@@ -186,7 +186,8 @@ class Update(Struct, frozen=True, kw_only=True, gc=False):
 
     With ``wakes`` it only makes the owner look at the messages that its call puts. A store may apply it after them, and
     together with others of its kind. Of a call without an answer, the messages may then be there without it. So a
-    process that has to send a message, and finds it in its place, sends this update again.
+    process that has to send a message, and finds it in its place, sends this update again. With ``whole`` none is
+    there without it: for a message that may come again as another one, and is recognised for a limited time only.
     """
 
     partition: str
@@ -202,6 +203,7 @@ class Update(Struct, frozen=True, kw_only=True, gc=False):
     add_epoch: int = 0
     load: bool = False
     wakes: bool = False
+    whole: bool = False
 
 
 class Delete(Struct, frozen=True, gc=False):

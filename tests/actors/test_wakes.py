@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -11,7 +14,9 @@ from msgspec.structs import replace
 import holdfast as hf
 from holdfast.actors.mailbox.delivery import deliver
 from holdfast.actors.mailbox.post import some_head
+from holdfast.actors.kind import REPLY_WINDOW_MS
 from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.errors import StoreUnavailable
 from holdfast.items import ABSENT, Item, Put
 from holdfast.messaging.outbox import all_parts
 from holdfast.ports import Home
@@ -146,5 +151,34 @@ def test_a_message_whose_actor_has_halted_meanwhile_is_not_left_behind() -> None
             await hf.send(outside.Till.at("b").pay, 8)
             assert len(outside.sorts(RECEIVER, "i#")) == len(before) + 1
             assert outside.head(RECEIVER).revision == 6
+
+    run_virtual(main)
+
+
+def test_a_request_whose_sender_died_before_it_woke_anyone_is_not_applied_after_its_repeat_is_forgotten() -> None:
+    async def main() -> None:
+        outside, worker = Outside(), Outside()
+        worker.data = outside.data
+        applied: list[int] = []
+
+        class Safe(hf.Actor, app=worker.app):
+            async def pay(self, cents: int) -> None:
+                applied.append(cents)
+
+        class Sent(hf.Actor, name="Safe", app=outside.app):
+            async def pay(self, cents: int) -> None:
+                raise AssertionError(cents)
+
+        async with worker.app.worker(), outside.app:
+            await Safe.at("s").pay(1)
+            outside.plan.next = [None, *repeat(FailBefore(), 1_000)]
+            with suppress(StoreUnavailable):  # it is there, and was not answered; or it has come with its wake-up
+                await hf.send(Sent.at("s").pay, 2, request_id="r")
+            outside.plan.next = []
+            await Safe.at("s", request_id="r").pay(2)
+            await asyncio.sleep(REPLY_WINDOW_MS / 1000 + 60)
+            await hf.send(Sent.at("s").pay, 3)
+            await Safe.at("s").pay(4)
+        assert applied == [1, 2, 3, 4]
 
     run_virtual(main)

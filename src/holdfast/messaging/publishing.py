@@ -82,7 +82,7 @@ class Outbox:
                 "publish(event, id=...); or publish from the body, or by app.outbox.add in a transactional step"
             )
         name, data = self._encoded(event, id)
-        await self.put(self.entry(name, data, id, None))
+        await self.put(self.entry(name, data, id, None), comes_again=id is not None)
 
     def add(self, event: Any, id: str | None = None) -> None:
         """Publish an event with the current commit: inside a transactional step, ``app.transact`` or a handler.
@@ -107,13 +107,15 @@ class Outbox:
             return
         unit.add(self.partition, *entry_writes(self.partition, stamp, sender, entry, runtime.clock.now_ms()))
 
-    async def put(self, entry: Entry) -> None:
-        """Write an event in a transaction of its own."""
+    async def put(self, entry: Entry, *, comes_again: bool = True) -> None:
+        """Write an event in a transaction of its own. One that ``comes_again`` under its id is recognised for a limited
+        time, and so never waits without a wake-up (``Update.whole``).
+        """
         runtime = self._connect()
         partition = outbox.part_for(self.app, entry.group, runtime.home)
         store = runtime.home.store
         put, due = self.writes_of(entry, partition)
-        writes: tuple[Write, ...] = (put, replace(due, wakes=True))
+        writes: tuple[Write, ...] = (put, replace(due, wakes=True, whole=comes_again))
         for _ in range(MOST_TRIES):
             try:
                 await write_for_caller(store, *writes, ours=lambda _there: False)

@@ -139,4 +139,4 @@ async def _deliver_to(partition: str, messages: list[Message], runtime: Runtime,
     puts = [Put(Item(partition=partition, sort=each.sort, body=encode(each.call)), ABSENT) for each in messages]
     # The receiver of an event that stands alone is usually new.
     head = None if stands_alone(key_of(partition)) else await host.home.store.get(partition)
-    await put_into(partition, puts, head, runtime)
+    await put_into(partition, puts, head, runtime, whole=any(each.call.known for each in messages))

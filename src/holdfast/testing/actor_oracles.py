@@ -23,6 +23,7 @@ from holdfast.actors.record import (
     SUSPENDED,
     TAKEN,
     ActorRecord,
+    Call,
     actor_of,
     decode_call,
     decode_parked,
@@ -72,8 +73,8 @@ class ActorWatch:
     """Checks every write, with all its changes together, and reports what an engine that keeps its promises would not
     do.
 
-    Where messages are ``posted``, they come first and the wake-up for them later. Until then their sender has heard
-    nothing, and their owner need not know of them.
+    Where messages are ``posted``, they come first and the wake-up for them later, except for requests that may be sent
+    again as other messages. Until then their sender has heard nothing, and their owner need not know of them.
     """
 
     def __init__(self, *, posted: bool = False) -> None:
@@ -124,7 +125,7 @@ class ActorWatch:
             return
         if change.after is not None:
             self._arrived.setdefault((message.partition, message.sort), len(self._arrived))
-            if head is None and self.posted:
+            if head is None and self.posted and _is_safe_unannounced(decode_call(message.body)):
                 self._unannounced.setdefault(message.partition, set()).add(message.sort)
             elif head is None or not _is_woken(head):
                 yield f"{message.sort} came without a wake-up in the same write (G1)"
@@ -149,6 +150,11 @@ class ActorWatch:
 
     def _place(self, message: Item) -> int:
         return self._arrived[message.partition, message.sort]
+
+
+def _is_safe_unannounced(call: Call) -> bool:
+    """Whether a message may wait until its owner happens to look: not if a repeat of it may be forgotten by then."""
+    return call.numbered or not (call.named and call.known)
 
 
 def _of_departure(change: Change, head: Change | None) -> Iterator[str]:

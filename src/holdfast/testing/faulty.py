@@ -50,7 +50,8 @@ class FaultyStore:
     def write(self, *writes: Write) -> asyncio.Future[Sequence[Item | None]]:
         """See ``Store.write``."""
         *puts, wake = writes or (None,)
-        if self._posts and puts and isinstance(wake, Update) and wake.wakes and all(map(_is_new, puts)):
+        is_post = isinstance(wake, Update) and wake.wakes and not wake.whole
+        if self._posts and puts and is_post and all(map(_is_new, puts)):
             return asyncio.ensure_future(self._post(writes[:-1], wake))
         return self._wire.send(lambda: self._store.write(*writes))
 

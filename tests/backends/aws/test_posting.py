@@ -38,8 +38,8 @@ def message(number: int, body: bytes = b"hello", sender: str = "me") -> Put:
     return Put(Item("p", sort_of(number, sender), body=body), ABSENT)
 
 
-def wake(due_at: int = 5) -> Update:
-    return Update(partition="p", when=OPEN, due_at=due_at, add_revision=1, wakes=True)
+def wake(due_at: int = 5, *, whole: bool = False) -> Update:
+    return Update(partition="p", when=OPEN, due_at=due_at, add_revision=1, wakes=True, whole=whole)
 
 
 NewPost = Callable[[], Awaitable["Post"]]

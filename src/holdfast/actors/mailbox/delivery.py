@@ -21,19 +21,25 @@ if TYPE_CHECKING:
 MOST_TRIES: Final = 10
 
 
-async def deliver(partition: str, puts: Sequence[Put], head: Item | None, runtime: Runtime) -> None:
+async def deliver(
+    partition: str, puts: Sequence[Put], head: Item | None, runtime: Runtime, *, whole: bool = False
+) -> None:
     """Put items into one receiver, in their order, and wake it. ``head`` is the receiver's as far as is known.
 
+    They come as a ``whole`` with the wake-up if the receiver recognises one of them for a limited time only: what a
+    process delivers late that is no owner any more must not wait without a wake-up until that time is over (G5).
     An outage is waited out. Raises ``StoreUnavailable`` if the receiver keeps changing.
     """
     for part in parts_of(puts, runtime.home.bounds):
-        await _deliver_together(partition, list(part), head, runtime)
+        await _deliver_together(partition, list(part), head, runtime, whole=whole)
     wake_actor(partition, runtime)
 
 
-async def _deliver_together(partition: str, puts: list[Write], head: Item | None, runtime: Runtime) -> None:
+async def _deliver_together(
+    partition: str, puts: list[Write], head: Item | None, runtime: Runtime, *, whole: bool
+) -> None:
     for _ in range(MOST_TRIES + len(puts)):
-        due = _due(partition, head, runtime)
+        due = _due(partition, head, runtime, whole=whole)
         try:
             await write_until_known(runtime.home.store, *puts, due, ours=lambda _there: False)
         except Refused as refused:
@@ -46,11 +52,11 @@ async def _deliver_together(partition: str, puts: list[Write], head: Item | None
     raise StoreUnavailable(f"{partition} kept changing: nothing was delivered to it; it is tried again")
 
 
-def _due(partition: str, head: Item | None, runtime: Runtime) -> Write:
+def _due(partition: str, head: Item | None, runtime: Runtime, *, whole: bool) -> Write:
     """The write that makes the receiver look: an actor, or an outbox of events."""
     if partition.startswith(PARTITION_PREFIX):
-        return make_due(partition, head, runtime)
+        return make_due(partition, head, runtime, whole=whole)
     now = runtime.clock.now_ms()
     if head is None:
         return Put(Item(partition, status=SUSPENDED, revision=1, due_at=now), ABSENT)
-    return Update(partition=partition, when=EXISTS, due_at=now, add_revision=1, wakes=True)
+    return Update(partition=partition, when=EXISTS, due_at=now, add_revision=1, wakes=True, whole=whole)

@@ -21,7 +21,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeGuard
+
+import msgspec
+from msgspec import Struct
 
 from holdfast.actors.mailbox.delivery import deliver
 from holdfast.actors.mailbox.post import Backlogs, backlogs_of, some_head
@@ -113,7 +116,8 @@ class Departures:
             while waiting:
                 taken = list(waiting)
                 try:
-                    await deliver(to, [_put(each) for _, each in taken], some_head(to), runtime)
+                    whole = not all(_is_never_forgotten(each) for _, each in taken)
+                    await deliver(to, [_put(each) for _, each in taken], some_head(to), runtime, whole=whole)
                 except StoreUnavailable:
                     await pauses.wait()
                     continue
@@ -131,3 +135,21 @@ class Departures:
 
 def _put(departure: Departure) -> Put:
     return Put(Item(departure.to, departure.sort, body=bytes(departure.body)), ABSENT)
+
+
+class _Recognised(Struct, frozen=True):
+    """What a message or an event says of how its receiver recognises it: by a mark, or by its place in its group."""
+
+    numbered: bool = False
+    place: int = 0
+
+
+_recognised: Final = msgspec.json.Decoder(_Recognised).decode
+
+
+def _is_never_forgotten(departure: Departure) -> bool:
+    """Whether the receiver recognises a repeat however late it comes. It knows an event without a group by its id, for
+    a time.
+    """
+    found = _recognised(departure.body)
+    return found.numbered or found.place > 0

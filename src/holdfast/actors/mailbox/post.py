@@ -37,7 +37,7 @@ async def post(kind: Kind, partition: str, call: Call, runtime: Runtime) -> str:
     for _ in range(MOST_TRIES):
         if call.replies and head is not None and head.status == record.HALTED:
             raise halted(partition)
-        due = make_due(partition, head, runtime)
+        due = make_due(partition, head, runtime, whole=call.named)
         try:
             await write_for_caller(runtime.home.store, *puts, due, ours=lambda _there: False)
         except Refused as refused:
@@ -85,8 +85,12 @@ async def post_with(unit: Unit, kind: Kind, partition: str, call: Call, runtime:
     return sort
 
 
-def make_due(partition: str, head: Item | None, runtime: Runtime) -> Write:
-    """The write that makes an actor look into its inbox, given its head as it was found."""
+def make_due(partition: str, head: Item | None, runtime: Runtime, *, whole: bool = False) -> Write:
+    """The write that makes an actor look into its inbox, given its head as it was found.
+
+    A request that its sender may send again is put with it as a ``whole`` (``Update.whole``). Without a wake-up it
+    could wait until the reply to its repeat is forgotten, and would be applied a second time then (G5).
+    """
     now = runtime.clock.now_ms()
     if head is None:
         return Put(Item(partition=partition, status=record.READY, revision=1, due_at=now), ABSENT)
@@ -98,7 +102,8 @@ def make_due(partition: str, head: Item | None, runtime: Runtime) -> Write:
             return Update(partition=partition, when=StatusIn((record.HALTED,)), add_revision=1)
         case _:
             when = StatusIn(record.CLAIMABLE)
-            return Update(partition=partition, when=when, due_at=now, expires_at=None, add_revision=1, wakes=True)
+            due = Update(partition=partition, when=when, due_at=now, expires_at=None, add_revision=1, wakes=True)
+            return replace(due, whole=whole)
 
 
 def halted(partition: str) -> InvalidState:

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
+from holdfast.backends.aws.enclosing import LARGEST_MESSAGE_BYTES
 from holdfast.backends.aws.lanes import Lanes
-from holdfast.backends.aws.posting import Overtaken, Post
+from holdfast.backends.aws.posting import MOST_ENCLOSED, Overtaken, Post
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.items import Item, Update
 
@@ -30,7 +31,8 @@ class Gathered:
 
     def takes(self, post: Post) -> bool:
         """Whether there is room for it, its wake-up is like those of the others, and its messages are others."""
-        fits = len(self._sorts) + len(post.puts) <= MOST_MESSAGES and self._bytes + post.size_bytes <= MOST_BYTES
+        messages, size = (MOST_ENCLOSED, LARGEST_MESSAGE_BYTES) if post.wake.whole else (MOST_MESSAGES, MOST_BYTES)
+        fits = len(self._sorts) + len(post.puts) <= messages and self._bytes + post.size_bytes <= size
         return fits and _is_like(self.posts[-1], post) and self._sorts.isdisjoint(post.sorts)
 
     def add(self, post: Post) -> Answer:
@@ -53,6 +55,7 @@ class Gathered:
             expires_at=last.expires_at,
             add_revision=revisions,
             wakes=True,
+            whole=last.whole,
         )
         puts = tuple(put for post in self.posts for put in post.puts)
         return Post(puts, wake, self._bytes)
@@ -60,7 +63,7 @@ class Gathered:
 
 def _is_like(one: Post, other: Post) -> bool:
     same_head = one.wake.when == other.wake.when and one.wake.expires_at == other.wake.expires_at
-    return same_head and one.prefix == other.prefix
+    return same_head and one.prefix == other.prefix and one.wake.whole == other.wake.whole
 
 
 class Gathering:

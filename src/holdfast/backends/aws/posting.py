@@ -2,6 +2,7 @@
 
 Small messages are enclosed: one write of the head brings them and wakes it. Many at once, or large ones, or those for a
 head that has no room, are put into a parcel. Then the head is marked: it is woken, and counts the parcels that came.
+Those that are to come with their wake-up (``Update.whole``) take a transaction if they cannot be enclosed.
 
 Where a sender may stop, or hear no answer:
 
@@ -119,7 +120,7 @@ class Posting:
         if any(self._known.is_remembered(post.partition, sort) for sort in post.sorts):
             await self._exactly(post.writes)
         elif not await self._enclosed(post, now):
-            await self._in_parcel(post)
+            await (self._exactly(post.writes) if post.wake.whole else self._in_parcel(post))
 
     async def _enclosed(self, post: Post, now: float) -> bool:
         """Enclose the messages in their head; false if it does not take them."""
