@@ -60,10 +60,13 @@ def left(url: str) -> list[str]:
     async def looked() -> list[str]:
         home = await open_home(url)
         assert home.inventory is not None
-        names = sorted((await home.inventory.partitions()).names)
+        names: set[str] = set()
+        page = await home.inventory.partitions()
+        while names.update(page.names) or page.cursor is not None:
+            page = await home.inventory.partitions(after=page.cursor)
         await home.doorbell.close()
         await home.store.close()
-        return names
+        return sorted(names)
 
     return asyncio.run(looked())
 
