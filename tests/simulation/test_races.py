@@ -20,7 +20,7 @@ from holdfast.testing.world import User
 PARTS = 2
 SEEDS_PER_PART = 90
 DEPLOYS_PER_PART = 10
-"""As many of them draw from the scenarios with later code alone: in a large pool those are drawn too seldom to block."""
+"""As many of them draw from the scenarios with later code alone: a large pool offers those too seldom to block."""
 """``python -m tests.simulation --seeds 5000`` runs more of them."""
 EACH_FAULT_AT_LEAST = 5
 EACH_HAPPENING_AT_LEAST = 1

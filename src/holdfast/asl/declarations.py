@@ -20,6 +20,7 @@ def state_machine(
     *,
     tasks: Mapping[str, Any] | None = None,
     http: Mapping[str, Connection] | None = None,
+    aws: bool = False,
     compat: Literal["aws"] | None = None,
     type: Literal["STANDARD", "EXPRESS"] = "STANDARD",
 ) -> StateMachine:
@@ -27,14 +28,14 @@ def state_machine(
 
     ``definition`` is a dict, JSON text or the path of a file. ``tasks`` maps the resources of its Task states to what
     does the work: by the whole resource, its last part, the name of the state, or a pattern with ``*``.
-    ``http`` names the connections of ``http:invoke``.
+    ``http`` names the connections of ``http:invoke``. With ``aws`` services of AWS do what nothing is mapped for.
     ``compat="aws"`` keeps the quotas of Step Functions. ``type`` is what the context object tells. Needs the extra
     ``asl``. Raises ``InvalidInput`` for a definition that cannot be read, ``ConfigurationError`` for a resource that
     nothing is mapped for.
     """
     from holdfast.asl.declaring import declare  # noqa: PLC0415 - only an app with state machines loads them
 
-    return declare(app, name, definition, tasks=tasks, http=http, compat=compat, type=type)
+    return declare(app, name, definition, tasks=tasks, http=http, aws=aws, compat=compat, type=type)
 
 
 def state_machines(
@@ -42,6 +43,7 @@ def state_machines(
     *,
     tasks: Mapping[str, Any] | None = None,
     http: Mapping[str, Connection] | None = None,
+    aws: bool = False,
     compat: Literal["aws"] | None = None,
 ) -> None:
     """Let requests of Step Functions' protocol create state machines, and say what they may call.
@@ -54,4 +56,4 @@ def state_machines(
     from holdfast.asl.served import ServedMachines  # noqa: PLC0415 - only an app with state machines loads them
     from holdfast.asl.work import Services  # noqa: PLC0415 - only an app with state machines loads them
 
-    ServedMachines(app, Services(app, app.registry.steps if tasks is None else tasks, http), compat=compat)
+    ServedMachines(app, Services(app, app.registry.steps if tasks is None else tasks, http, aws=aws), compat=compat)

@@ -142,6 +142,7 @@ def declare(
     *,
     tasks: Mapping[str, Any] | None = None,
     http: Mapping[str, Connection] | None = None,
+    aws: bool = False,
     compat: Compat = None,
     type: MachineType = "STANDARD",
 ) -> StateMachine:
@@ -151,7 +152,7 @@ def declare(
     written = definition_json(definition)
     refuse_invalid(written, name, Profile(aws=False, express=type == "EXPRESS"))
     machine = parse(written)
-    bound = Services(app, tasks or {}, http)
+    bound = Services(app, tasks or {}, http, aws=aws)
     bound.check(machine, name)
     app.registry.add_errors((Error,))
     declared = StateMachine(app, name, machine, bound, compat=compat, type=type)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from holdfast.asl import activities, nested
+from holdfast.asl.amazon import Amazon
 from holdfast.asl.binding import Tasks
 from holdfast.asl.connections import Connection, invoker
 from holdfast.asl.definition import Task
@@ -26,13 +27,27 @@ INVOKE: Final = "http:invoke"
 class Services(Tasks):
     """Does the work of tasks by what is mapped for them, and by what Step Functions itself offers."""
 
-    def __init__(self, app: Declares, targets: Mapping[str, Any], http: Mapping[str, Connection] | None = None) -> None:
+    def __init__(
+        self,
+        app: Declares,
+        targets: Mapping[str, Any],
+        http: Mapping[str, Connection] | None = None,
+        *,
+        aws: bool = False,
+    ) -> None:
         super().__init__({**({INVOKE: invoker(http)} if http else {}), **targets})
         self._app = app
+        self._amazon = Amazon() if aws else None
 
     def offers(self, resource: str) -> bool:
         """Whether a resource needs nothing that is mapped for it."""
         return is_activity(resource) or resource_of(resource).call == nested.START_EXECUTION
+
+    def _mapped(self, keys: tuple[str, ...], text: str) -> Any:
+        found = super()._mapped(keys, text)
+        if found is not None or self._amazon is None or self.offers(text):
+            return found
+        return self._amazon.target(text)
 
     def token(self, run: Run, frame: Frame, visit: Visit, /) -> str:
         """See ``Work``."""
