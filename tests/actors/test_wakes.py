@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import Raw
 from msgspec.structs import replace
 
 import holdfast as hf
-from holdfast.actors.mailbox.delivery import deliver
-from holdfast.actors.mailbox.post import some_head
 from holdfast.actors.kind import REPLY_WINDOW_MS
+from holdfast.actors.mailbox.delivery import deliver
+from holdfast.actors.mailbox.departures import Departures
+from holdfast.actors.mailbox.post import some_head
+from holdfast.actors.record import Call, Departure, encode
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.errors import StoreUnavailable
 from holdfast.items import ABSENT, Item, Put
-from holdfast.messaging.outbox import all_parts
+from holdfast.messaging.outbox import Entry, all_parts, encode_entry, part_for
+from holdfast.messaging.relay import Message, _deliver_to
 from holdfast.ports import Home
 from holdfast.testing import VirtualClock, run_virtual
 from holdfast.testing.faults import FailBefore, FaultPlan, LoseAnswer, WriteFault
@@ -151,6 +157,94 @@ def test_a_message_whose_actor_has_halted_meanwhile_is_not_left_behind() -> None
             await hf.send(outside.Till.at("b").pay, 8)
             assert len(outside.sorts(RECEIVER, "i#")) == len(before) + 1
             assert outside.head(RECEIVER).revision == 6
+
+    run_virtual(main)
+
+
+NEVER_WOKEN: Any = pytest.mark.parametrize("written", [0, 1])
+"""How many writes are applied before the sender stops."""
+
+
+async def _stop(outside: Outside, written: int, sending: Awaitable[object]) -> None:
+    outside.plan.next = [*repeat(None, written), *repeat(FailBefore(), 1_000)]
+    with suppress(StoreUnavailable):  # nothing is there; or all is, and its owner is woken
+        await sending
+    outside.plan.next = []
+
+
+def _is_whole(outside: Outside, partition: str, prefix: str, written: int) -> None:
+    assert len(outside.sorts(partition, prefix)) == written
+    assert (outside.head(partition).revision > 5) == (written > 0)
+
+
+@NEVER_WOKEN
+def test_a_request_that_may_be_sent_again_never_waits_without_a_wake_up(written: int) -> None:
+    async def main() -> None:
+        outside = Outside()
+        async with outside.app:
+            await outside.rest(RECEIVER)
+            await _stop(outside, written, hf.send(outside.Till.at("b").pay, 7, request_id="r"))
+            _is_whole(outside, RECEIVER, "i#", written)
+
+    run_virtual(main)
+
+
+@NEVER_WOKEN
+def test_an_event_that_may_be_published_again_never_waits_without_a_wake_up(written: int) -> None:
+    async def main() -> None:
+        outside = Outside()
+        async with outside.app:
+            for part in all_parts("shop"):
+                await outside.rest(part)
+            await _stop(outside, written, outside.app.publish(Paid(7), id="e"))
+            _is_whole(outside, part_for("shop", "e", outside.app.runtime().home), "o#", written)
+
+    run_virtual(main)
+
+
+@NEVER_WOKEN
+@pytest.mark.parametrize("place", [0, 4])
+def test_an_event_of_an_actor_waits_without_a_wake_up_only_if_its_place_tells_a_repeat(
+    place: int, written: int
+) -> None:
+    async def main() -> None:
+        outside = Outside()
+        async with outside.app:
+            part = part_for("shop", "e", outside.app.runtime().home)
+            await outside.rest(part)
+            entry = Entry(event="Paid", id="e", group="e", data=Raw(b"{}"), place=place, published_at=0)
+            body = Raw(encode_entry(entry))
+            departure = Item("actor#Till#a", "o#1", body=encode(Departure(part, f"o#{1:020d}#a", body)))
+            departures = Departures("actor#Till#a")
+            outside.plan.next = [*repeat(None, written), *repeat(FailBefore(), 1_000)]
+            departures.begin([departure], outside.app.runtime(), lambda _error: None)
+            await asyncio.sleep(1)
+            departures.forget()
+            await asyncio.sleep(1)
+            assert len(outside.sorts(part, "o#")) == written
+            assert (outside.head(part).revision > 5) == (written > 0 and place == 0)
+
+    run_virtual(main)
+
+
+@NEVER_WOKEN
+def test_a_relayed_event_that_its_id_alone_tells_from_others_never_waits_without_a_wake_up(written: int) -> None:
+    async def main() -> None:
+        outside = Outside()
+        async with outside.app:
+            receiver = "actor#Ledger#e"
+            await outside.rest(receiver)
+            call = Call(id="e", method="handle", args=Raw(b"{}"), known=True, named=True)
+            message = Message(receiver, f"i#{1:020d}#a", call)
+            # One more is refused: its head is there, and it takes the receiver for a new one.
+            outside.plan.next = [*repeat(None, 2 * written), *repeat(FailBefore(), 1_000)]
+            runtime = outside.app.runtime()
+            host: Any = SimpleNamespace(home=runtime.home)
+            relaying = asyncio.ensure_future(_deliver_to(receiver, [message], runtime, host))
+            await asyncio.sleep(1)
+            relaying.cancel()
+            await asyncio.wait([relaying])
+            _is_whole(outside, receiver, "i#", written)
 
     run_virtual(main)
 

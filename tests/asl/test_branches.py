@@ -267,3 +267,9 @@ def test_jsonata_may_yield_an_object_unless_quotas_of_aws_are_kept(compat):
     else:
         assert answer[0] == "States.QueryEvaluationError"
         assert answer[1].endswith("Expected 'array', but was 'object' for value: {\"a\":1}")
+
+
+def test_a_state_within_another_has_the_query_language_of_the_machine():
+    inner = states("Tell", Tell=passing(Parameters={"n.$": "$.n"}))
+    both = branching(inner, QueryLanguage="JSONata", Arguments={"n": "{% $states.input + 1 %}"})
+    assert outcome(states("Both", Both=both), 6) == [{"n": 7}]

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from random import Random
-from typing import Final, TypeVar
+from typing import Any, Final, TypeGuard, TypeVar
 
 from msgspec.structs import replace
 
@@ -29,7 +29,7 @@ from holdfast.testing.faults import (
 )
 from holdfast.testing.faulty_bus import FaultyBus
 from holdfast.testing.virtual_time import outside
-from holdfast.testing.wire import Sturdy, Victim, Wire
+from holdfast.testing.wire import Sturdy, Victim, Wire, pass_on
 
 T = TypeVar("T")
 
@@ -49,14 +49,17 @@ class FaultyStore:
 
     def write(self, *writes: Write) -> asyncio.Future[Sequence[Item | None]]:
         """See ``Store.write``."""
-        *puts, wake = writes or (None,)
-        is_post = isinstance(wake, Update) and wake.wakes and not wake.whole
-        if self._posts and puts and is_post and all(map(_is_new, puts)):
-            return asyncio.ensure_future(self._post(writes[:-1], wake))
+        puts, wake = writes[:-1], writes[-1] if writes else None
+        if self._posts and puts and _comes_later(wake) and all(map(_is_new, puts)):
+            sent = self._wire.send(lambda: self._store.write(*puts))
+            answer: asyncio.Future[Sequence[Item | None]] = asyncio.get_running_loop().create_future()
+            posting = asyncio.ensure_future(self._post(sent, puts, wake))  # it goes on if its caller goes away
+            posting.add_done_callback(lambda done: pass_on(done, answer))
+            return answer
         return self._wire.send(lambda: self._store.write(*writes))
 
-    async def _post(self, puts: Sequence[Write], wake: Update) -> Sequence[Item | None]:
-        await self._wire.send(lambda: self._store.write(*puts))
+    async def _post(self, sent: asyncio.Future[Any], puts: Sequence[Write], wake: Update) -> Sequence[Item | None]:
+        await sent
         try:
             await self._wire.send(lambda: self._store.write(wake))
         except Refused as refused:
@@ -196,6 +199,10 @@ class FaultyDoorbell:
         """See ``Doorbell.close``."""
         if not self._wire.victim.dead:
             await self._doorbell.close()
+
+
+def _comes_later(write: Write | None) -> TypeGuard[Update]:
+    return isinstance(write, Update) and write.wakes and not write.whole
 
 
 def _is_new(write: Write | None) -> bool:

@@ -189,6 +189,35 @@ async def test_another_write_of_the_head_keeps_its_place_among_them(new_post: Ne
     assert list(await post.there()) == [sort_of(1), sort_of(2)]
 
 
+# ── Those that come with their wake-up, or not at all ─────────────────────────────────────────────────────────────────
+
+
+async def test_small_ones_that_are_whole_share_writes_of_the_head_alone(new_post: NewPost) -> None:
+    post = await new_post()
+    numbers = range(1, 1 + 40)
+    await asyncio.gather(*(post.store.write(message(number), wake(whole=True)) for number in numbers))
+    assert list(await post.there()) == [sort_of(number) for number in numbers]
+    assert await post.revision() == len(numbers)
+    assert set(post.writes) == {"UpdateItem"}
+    assert len(post.writes) <= 4
+
+
+async def test_a_large_one_that_is_whole_takes_a_transaction(new_post: NewPost) -> None:
+    post = await new_post()
+    await post.store.write(message(1, LARGE), wake(whole=True))
+    assert post.writes == ["TransactWriteItems"]
+    assert await post.there() == {sort_of(1): LARGE}
+    assert await post.revision() == 1
+
+
+async def test_one_that_is_whole_does_not_go_with_others_into_a_parcel(new_post: NewPost) -> None:
+    post = await new_post()
+    writes = [post.store.write(message(number, LARGE), wake(whole=number == 3)) for number in range(1, 6)]
+    await asyncio.gather(*writes)
+    assert await post.there() == {sort_of(number): LARGE for number in range(1, 6)}
+    assert post.writes.count("TransactWriteItems") == 1
+
+
 # ── Each has its own outcome ────────────────────────────────────────────────────────────────────────────────────────
 
 
