@@ -186,8 +186,11 @@ class Update(Struct, frozen=True, kw_only=True, gc=False):
 
     With ``wakes`` it only makes the owner look at the messages that its call puts. A store may apply it after them, and
     together with others of its kind. Of a call without an answer, the messages may then be there without it. So a
-    process that has to send a message, and finds it in its place, sends this update again. With ``whole`` none is
-    there without it: for a message that may come again as another one, and is recognised for a limited time only.
+    process that has to send a message, and finds it in its place, sends this update again.
+
+    With ``whole`` no message is there without it: for one that may come again as another message, and is recognised
+    for a limited time only. When the update is refused, the messages are taken back, unless it is ``lasting``: then
+    another process may have found them in their places.
     """
 
     partition: str
@@ -204,6 +207,7 @@ class Update(Struct, frozen=True, kw_only=True, gc=False):
     load: bool = False
     wakes: bool = False
     whole: bool = False
+    lasting: bool = False
 
 
 class Delete(Struct, frozen=True, gc=False):

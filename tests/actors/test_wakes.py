@@ -27,7 +27,7 @@ from holdfast.messaging.outbox import Entry, all_parts, encode_entry, part_for
 from holdfast.messaging.relay import Message, _deliver_to
 from holdfast.ports import Home
 from holdfast.testing import VirtualClock, run_virtual
-from holdfast.testing.faults import FailBefore, FaultPlan, LoseAnswer, WriteFault
+from holdfast.testing.faults import Delay, FailBefore, FaultPlan, LoseAnswer, WriteFault
 from holdfast.testing.faulty import faulty_home
 
 RECEIVER = "actor#Till#b"
@@ -274,5 +274,24 @@ def test_a_request_whose_sender_died_before_it_woke_anyone_is_not_applied_after_
             await hf.send(Sent.at("s").pay, 3)
             await Safe.at("s").pay(4)
         assert applied == [1, 2, 3, 4]
+
+    run_virtual(main)
+
+
+def test_what_another_process_has_found_delivered_is_not_taken_back() -> None:
+    async def main() -> None:
+        slow, other = Outside(), Outside()
+        other.data = slow.data
+        puts = [Put(Item(RECEIVER, f"i#{number:020d}#someone", body=b"{}"), ABSENT) for number in (1, 2)]
+        async with slow.app, other.app:
+            # Both take the receiver for one that exists: the first wake-up of each is refused.
+            slow.plan.next = [None, None, Delay(before_seconds=60)]
+            first = asyncio.ensure_future(deliver(RECEIVER, puts, some_head(RECEIVER), slow.app.runtime()))
+            await asyncio.sleep(1)
+            await deliver(RECEIVER, puts, some_head(RECEIVER), other.app.runtime())
+            first.cancel()  # it is no owner any more; what it has sent to its store goes on
+            await asyncio.sleep(600)
+            assert slow.sorts(RECEIVER, "i#") == [put.item.sort for put in puts]
+            assert slow.head(RECEIVER).due_at is not None
 
     run_virtual(main)

@@ -63,7 +63,7 @@ class FaultyStore:
         try:
             await self._wire.send(lambda: self._store.write(wake))
         except Refused as refused:
-            if await self._take_back(puts):
+            if wake.lasting or await self._take_back(puts):
                 raise Refused(len(puts), refused.item) from None
         return (None,) * (len(puts) + 1)
 

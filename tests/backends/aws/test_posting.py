@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.backends.aws.faults import FaultyConnection
 
 from holdfast.backends.aws import DynamoStore, Transport, sending
@@ -372,3 +373,17 @@ async def test_pages_show_every_message_once_and_in_order(limit: int, new_post: 
             if (after := page.cursor) is None:
                 break
         assert found == expected, prefix
+
+
+async def test_lasting_ones_stay_when_their_mark_is_refused(new_post: NewPost) -> None:
+    post = await new_post()
+    await post.store.write(Update(partition="p", status="shut"))
+    lasting = replace(wake(), lasting=True)
+    with pytest.raises(Refused) as refused:
+        await post.store.write(message(1, LARGE), lasting)
+    assert refused.value.index == 1
+    other = await other_store(post)
+    with pytest.raises(Refused) as found:
+        await other.write(message(1, LARGE), lasting)
+    assert found.value.index == 0
+    assert await post.there() == {sort_of(1): LARGE}

@@ -1,13 +1,16 @@
 """Delivery: messages and events are put into their receiver, which is made due by the same write (G1, G6).
 
 A process that delivers may have done so before without an answer, or takes over from one that died. A message that is
-still there is refused by its place. One that was applied and removed since is recognised by the receiver.
+still there is refused by its place. So no delivery takes back what it has put: another may count on it. One that was
+applied and removed since is recognised by the receiver.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from holdfast.actors.mailbox.post import make_due, wake_actor
 from holdfast.actors.record import PARTITION_PREFIX, SUSPENDED
@@ -55,8 +58,9 @@ async def _deliver_together(
 def _due(partition: str, head: Item | None, runtime: Runtime, *, whole: bool) -> Write:
     """The write that makes the receiver look: an actor, or an outbox of events."""
     if partition.startswith(PARTITION_PREFIX):
-        return make_due(partition, head, runtime, whole=whole)
+        due = make_due(partition, head, runtime, whole=whole)
+        return replace(due, lasting=True) if isinstance(due, Update) and due.wakes else due
     now = runtime.clock.now_ms()
     if head is None:
         return Put(Item(partition, status=SUSPENDED, revision=1, due_at=now), ABSENT)
-    return Update(partition=partition, when=EXISTS, due_at=now, add_revision=1, wakes=True, whole=whole)
+    return Update(partition=partition, when=EXISTS, due_at=now, add_revision=1, wakes=True, whole=whole, lasting=True)

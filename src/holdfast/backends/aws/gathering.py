@@ -56,14 +56,18 @@ class Gathered:
             add_revision=revisions,
             wakes=True,
             whole=last.whole,
+            lasting=last.lasting,
         )
         puts = tuple(put for post in self.posts for put in post.puts)
         return Post(puts, wake, self._bytes)
 
 
 def _is_like(one: Post, other: Post) -> bool:
-    same_head = one.wake.when == other.wake.when and one.wake.expires_at == other.wake.expires_at
-    return same_head and one.prefix == other.prefix and one.wake.whole == other.wake.whole
+    return one.prefix == other.prefix and _kind_of(one.wake) == _kind_of(other.wake)
+
+
+def _kind_of(wake: Update) -> tuple[object, ...]:
+    return wake.when, wake.expires_at, wake.whole, wake.lasting
 
 
 class Gathering:

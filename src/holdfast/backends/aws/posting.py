@@ -11,6 +11,7 @@ Where a sender may stop, or hear no answer:
   them again, finds them in their places, and wakes (``Update.wakes``). Or the owner reads them earlier, with others.
 - At the mark, and its answer is lost: it is sent again, and may wake twice.
 - The mark is refused: the messages are taken back, and so is the call. Those that the owner has taken count as sent.
+  Messages that several processes may deliver stay (``Update.lasting``): one may have found them there, and told so.
 - An hour later it puts the parcel: its messages are as if sent now, in any form. The receiver recognises old ones.
 
 A sender that puts one message after another waits for each answer. So a reader that sees a message of it, in any form,
@@ -26,7 +27,6 @@ from msgspec import Struct
 
 from holdfast.backends.aws.enclosing import (
     LARGEST_MESSAGE_BYTES,
-    NOT_IN_CALL,
     Action,
     Full,
     Known,
@@ -142,11 +142,13 @@ class Posting:
     async def _in_parcel(self, post: Post) -> None:
         parcel = parcel_of(post.puts)
         self._known.may_be_in(post.partition, parcel.item.sort, post.sorts)
-        if isinstance(await self._one(Action(parcel, NOT_IN_CALL)), Refused):
+        if isinstance(await self._one(Action(parcel, 0)), Refused):
             await self._exactly(post.writes)  # a parcel with the same first message is there
             return
         mark = Action(post.wake, len(post.puts), separate=((0, post.puts[0].item),))
         if isinstance(refused := await self._one(mark), Refused):
+            if post.wake.lasting:
+                raise refused
             taken = await self._take_back(post.partition, post.sorts)
             if len(taken) < len(post.puts):
                 raise Overtaken(refused, taken)
