@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.asl.machines import history, outcome, passing, states, task
+from tests.asl.machines import app_in_virtual_time, ended, history, outcome, passing, states, task
 
 import holdfast as hf
+from holdfast.testing import run_virtual
 
 
 def branching(*branches, **more):
@@ -248,3 +249,27 @@ def test_an_error_of_a_task_in_a_branch_keeps_its_name():
 
     machine = states("Both", Both=branching(states("A", A=task("pay")), states("B", B=passing())))
     assert outcome(machine, {}, pay=pay) == ("Card.Declined", "no money")
+
+
+@pytest.mark.parametrize("compat", [None, "aws"])
+def test_jsonata_may_yield_an_object_unless_quotas_of_aws_are_kept(compat):
+    each = mapping(states("Keep", Keep=passing()), Items="{% $states.input %}")
+    app = app_in_virtual_time()
+    machine = app.state_machine("m", {"QueryLanguage": "JSONata"} | states("All", All=each), compat=compat)
+
+    async def main():
+        async with app.worker():
+            return await ended(await machine.start({"a": 1}))
+
+    answer = run_virtual(main)
+    if compat is None:
+        assert answer == [{"Key": "a", "Value": 1}]
+    else:
+        assert answer[0] == "States.QueryEvaluationError"
+        assert answer[1].endswith("Expected 'array', but was 'object' for value: {\"a\":1}")
+
+
+def test_a_state_within_another_has_the_query_language_of_the_machine():
+    inner = states("Tell", Tell=passing(Parameters={"n.$": "$.n"}))
+    both = branching(inner, QueryLanguage="JSONata", Arguments={"n": "{% $states.input + 1 %}"})
+    assert outcome(states("Both", Both=both), 6) == [{"n": 7}]

@@ -231,3 +231,30 @@ async def test_a_task_is_a_step_a_workflow_or_code_of_the_body(memory_world):
     assert names[0] == "Price#0/price#0"
     assert answer["stock"] == {"left": 1}
     assert answer["shipped"] == "o-1 for 6"
+
+
+@pytest.mark.parametrize("cause", ["x" * 50_000, '"' * 50_000, "é" * 50_000])
+def test_a_long_cause_is_cut_and_the_error_kept(cause):
+    def pay(_given):
+        raise hf.asl.Error("Card.Declined", cause)
+
+    error, told = outcome(states("Pay", Pay=task("pay")), pay=pay)
+    assert error == "Card.Declined"
+    assert told.endswith("… (cut)")
+    assert len(told) > 5_000
+
+
+def test_what_is_too_large_for_aws_fails_only_if_its_quotas_are_kept():
+    def size(compat):
+        app = app_in_virtual_time()
+        catch = [{"ErrorEquals": ["States.DataLimitExceeded"], "Next": "Caught"}]
+        definition = states("Big", Big=task("big", Catch=catch), Caught=passing(Result="caught"))
+        machine = app.state_machine("m", definition, tasks={"big": lambda _given: "x" * 300_000}, compat=compat)
+
+        async def main():
+            async with app.worker():
+                return len(await machine({}))
+
+        return run_virtual(main)
+
+    assert (size(None), size("aws")) == (300_000, len("caught"))

@@ -198,6 +198,16 @@ def test_a_map_reads_what_its_reader_is_said_to_find() -> None:
             "Mock result schema validation error: Field 'CiphertextBlob' is smaller than the minimum length",
         ),
         (
+            {**PAY, "Resource": "arn:aws:states:::aws-sdk:lambda:getFunction"},
+            {"mock": {"result": {"Configuration": {"PackageType": "Tape"}}}},
+            "Mock result schema validation error: Field 'PackageType' is not an expected value",
+        ),
+        (
+            {**MAP, "ItemReader": {"Resource": "arn:aws:states:::s3:getObject"}},
+            {"mock": {"result": [1]}},
+            "ItemReader data must be specified when testing a Map state with ItemReader specified.",
+        ),
+        (
             {"Type": "Pass", "End": True},
             {"context": {"Execution": {"Id": 1}}},
             "Invalid Context object provided: Execution.Id must be a string",
@@ -236,8 +246,26 @@ def test_a_mock_is_not_compared_with_the_api_if_it_is_told_so() -> None:
 def test_a_required_field_of_the_api_may_be_left_out_only_if_what_is_there_is_checked() -> None:
     start = {"Type": "Task", "Resource": "arn:aws:states:::states:startExecution", "End": True}
     mock = {"result": {"ExecutionArn": "arn"}}
-    assert refusal(start, mock=mock)[1] == "Mock result schema validation error: Field 'StartDate' is required"
+    assert refusal(start, mock=mock)[1] == "Mock result schema validation error: Required field 'StartDate' is missing"
     assert outcome_of(start, mock={**mock, "fieldValidationMode": "PRESENT"}).status == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(
+    ("result", "status"), [({"Status": "SUCCEEDED"}, "SUCCEEDED"), ({"Status": "FINE"}, None)], ids=["known", "unknown"]
+)
+def test_a_mock_of_a_job_is_what_its_service_says_at_its_end(result: Any, status: str | None) -> None:
+    start = {"Type": "Task", "Resource": "arn:aws:states:::states:startExecution.sync", "End": True}
+    mock = {"result": result, "fieldValidationMode": "PRESENT"}
+    if status is None:
+        assert refusal(start, mock=mock)[1].endswith("Field 'Status' is not an expected value")
+    else:
+        assert outcome_of(start, mock=mock).status == status
+
+
+def test_batches_are_shown_with_their_items_as_text() -> None:
+    batching = {**MAP, "ItemBatcher": {"MaxItemsPerBatch": 2}}
+    outcome = outcome_of(batching, input={"items": [1, 2, 3]}, mock={"result": [0, 0]})
+    assert outcome.inspection["afterItemBatcher"] == [{"Items": ['{"n":1}', '{"n":2}']}, {"Items": ['{"n":3}']}]
 
 
 def test_the_answer_in_the_form_of_aws_has_json_texts() -> None:

@@ -24,6 +24,7 @@ INTERNAL = {
     "actors.calling.optimistic.LARGEST_WARM_BYTES": "what is kept in memory",
     "asl.connections.LARGEST_RESPONSE_BYTES": "a quota of Step Functions; the state fails with AWS's text",
     "actors.turn.kept_replies.MOST_BYTES": "larger replies are items of their own",
+    "asl.errors.LONGEST_CAUSE_BYTES": "a longer cause of a failed state is cut",
     "asl.intrinsic_functions.LONGEST_TEXT_CHARACTERS": "a rule of the language; the state fails with AWS's text",
     "asl.maps.readers.MOST_ITEMS": "a rule of the language; a reader stops there",
     "asl.quotas.LARGEST_PAYLOAD_BYTES": "a quota of Step Functions, kept for compat='aws' alone",

@@ -67,6 +67,8 @@ class Tasks:
         begin, end = _event_names(state.resource)
         frame.trail.note(f"{begin}Scheduled", resource=resource.text, parameters=given)
         frame.trail.note(f"{begin}Started")
+        if resource.pattern:
+            frame.trail.note("TaskSubmitted")
         run.pace.operations += 1
         try:
             result = await done(run.activation, target, state.resource, given, limits)

@@ -56,4 +56,5 @@ def state_machines(
     from holdfast.asl.served import ServedMachines  # noqa: PLC0415 - only an app with state machines loads them
     from holdfast.asl.work import Services  # noqa: PLC0415 - only an app with state machines loads them
 
-    ServedMachines(app, Services(app, app.registry.steps if tasks is None else tasks, http, aws=aws), compat=compat)
+    work = Services(app, tasks or {}, http, aws=aws, by_name=tasks is None)
+    ServedMachines(app, work, compat=compat)

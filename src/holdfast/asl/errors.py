@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 ALL: Final = "States.ALL"
@@ -64,13 +65,28 @@ class EvaluationError(StatesError):
         return StatesError(self.error, told + (self.cause or ""))
 
 
+LONGEST_CAUSE_BYTES: Final = 12_000
+"""As JSON: the arguments of an error are recorded up to 16 KiB."""
+CUT: Final = "… (cut)"
+
+
+def _cut(cause: str) -> str:
+    whole, kept = cause, len(cause)
+    while (size := len(json.dumps(cause, ensure_ascii=False).encode(errors="backslashreplace"))) > LONGEST_CAUSE_BYTES:
+        kept = kept * LONGEST_CAUSE_BYTES // size - len(CUT)
+        cause = whole[:kept] + CUT
+    return cause
+
+
 class Error(Exception):
     """Raise it in a task: ``hf.asl.Error("CardDeclined", "…")`` fails the state with this error and cause.
 
-    Any other exception fails it with the name of its class as the error, and its message as the cause.
+    Any other exception fails it with the name of its class as the error, and its message as the cause. A cause that is
+    too long for the record of an error is cut.
     """
 
     def __init__(self, error: str | None, cause: str | None = None) -> None:
+        cause = None if cause is None else _cut(cause)
         super().__init__(error, cause)
         self.error = error
         self.cause = cause

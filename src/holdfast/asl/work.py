@@ -25,7 +25,9 @@ INVOKE: Final = "http:invoke"
 
 
 class Services(Tasks):
-    """Does the work of tasks by what is mapped for them, and by what Step Functions itself offers."""
+    """Does the work of tasks by what is mapped for them, and by what Step Functions itself offers; ``by_name`` also by
+    the steps of the app.
+    """
 
     def __init__(
         self,
@@ -34,10 +36,12 @@ class Services(Tasks):
         http: Mapping[str, Connection] | None = None,
         *,
         aws: bool = False,
+        by_name: bool = False,
     ) -> None:
         super().__init__({**({INVOKE: invoker(http)} if http else {}), **targets})
         self._app = app
         self._amazon = Amazon() if aws else None
+        self._by_name = by_name
 
     def offers(self, resource: str) -> bool:
         """Whether a resource needs nothing that is mapped for it."""
@@ -45,6 +49,9 @@ class Services(Tasks):
 
     def _mapped(self, keys: tuple[str, ...], text: str) -> Any:
         found = super()._mapped(keys, text)
+        if found is None and self._by_name:
+            steps = (self._app.registry.steps.get(key) for key in keys)
+            found = next((each for each in steps if each is not None and not each.policy.transactional), None)
         if found is not None or self._amazon is None or self.offers(text):
             return found
         return self._amazon.target(text)

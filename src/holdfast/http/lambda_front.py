@@ -80,4 +80,6 @@ def _waits(request: Request, limits: HttpLimits) -> bool:
         found = find(request.method, request.path)
     except Problem:
         return False
+    if found.route.waits_for is not None and found.route.waits_for(request):
+        return True
     return found.route.waits or any(name == "wait" for name, _ in parse_qsl(request.query))

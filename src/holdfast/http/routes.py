@@ -58,8 +58,8 @@ class Route(Struct, frozen=True, kw_only=True):
 
     ``right`` is what the caller needs, unless ``ask`` decides by the request. ``None`` means that the route is open to
     all callers, or to those whose path ``verify`` accepts. ``admit`` may refuse a caller once the body is read.
-    ``waits`` means that the answer always waits for work. ``is_served`` says whether it is there at all, by the
-    options of the API; ``refused`` is how its callers are told of a problem.
+    ``waits`` means that the answer always waits for work; ``waits_for`` decides by the request. ``is_served`` says
+    whether it is there at all, by the options of the API; ``refused`` is how its callers are told of a problem.
     """
 
     method: str
@@ -71,6 +71,7 @@ class Route(Struct, frozen=True, kw_only=True):
     ask: Callable[[Served, Mapping[str, str], Request], Right] | None = None
     admit: Callable[[Call], None] | None = None
     waits: bool = False
+    waits_for: Callable[[Request], bool] | None = None
     is_served: Callable[[Options], bool] | None = None
     refused: Callable[[Problem], Response] = Problem.response
 
@@ -130,6 +131,7 @@ ROUTES: Final = (
         right=Right.CONTROL,
         ask=states.right_of,
         handle=states.answer,
+        waits_for=states.waits_for,
         verify=system.whole_home,
         is_served=lambda options: options.asl,
         refused=states.refused,

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from random import Random
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -29,7 +29,7 @@ from holdfast.testing.faults import (
 )
 from holdfast.testing.faulty_bus import FaultyBus
 from holdfast.testing.virtual_time import outside
-from holdfast.testing.wire import Sturdy, Victim, Wire
+from holdfast.testing.wire import Sturdy, Victim, Wire, pass_on
 
 T = TypeVar("T")
 
@@ -49,13 +49,17 @@ class FaultyStore:
 
     def write(self, *writes: Write) -> asyncio.Future[Sequence[Item | None]]:
         """See ``Store.write``."""
-        *puts, wake = writes or (None,)
+        puts, wake = writes[:-1], writes[-1] if writes else None
         if self._posts and puts and isinstance(wake, Update) and wake.wakes and all(map(_is_new, puts)):
-            return asyncio.ensure_future(self._post(writes[:-1], wake))
+            sent = self._wire.send(lambda: self._store.write(*puts))
+            answer: asyncio.Future[Sequence[Item | None]] = asyncio.get_running_loop().create_future()
+            posting = asyncio.ensure_future(self._post(sent, puts, wake))  # it goes on if its caller goes away
+            posting.add_done_callback(lambda done: pass_on(done, answer))
+            return answer
         return self._wire.send(lambda: self._store.write(*writes))
 
-    async def _post(self, puts: Sequence[Write], wake: Update) -> Sequence[Item | None]:
-        await self._wire.send(lambda: self._store.write(*puts))
+    async def _post(self, sent: asyncio.Future[Any], puts: Sequence[Write], wake: Update) -> Sequence[Item | None]:
+        await sent
         try:
             await self._wire.send(lambda: self._store.write(wake))
         except Refused as refused:

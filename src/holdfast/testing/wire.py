@@ -110,7 +110,7 @@ class Wire:
         victim = self.victim
         match fault:
             case None:
-                self._apply(call, lambda done: _pass_on(done, answer))
+                self._apply(call, lambda done: pass_on(done, answer))
             case FailBefore():
                 self._later(0, lambda: _fail(answer))
             case LoseAnswer():
@@ -121,21 +121,21 @@ class Wire:
                 victim.crash()
             case PauseBefore():
                 victim.pause()
-                victim.when_awake(lambda: self._apply(call, lambda done: _pass_on(done, answer)))
+                victim.when_awake(lambda: self._apply(call, lambda done: pass_on(done, answer)))
             case CrashAfter():
                 # Stopped while its last write is under way, so that it does nothing more before it dies.
                 victim.pause()
                 self._apply(call, lambda done: _ignore(done, victim.crash))
             case PauseAfter():
                 victim.pause()
-                self._apply(call, lambda done: _pass_on(done, answer))
+                self._apply(call, lambda done: pass_on(done, answer))
 
     def _apply(self, call: Callable[[], Awaitable[T]], applied: Callable[[asyncio.Future[T]], object]) -> None:
         future = outside().run(lambda: asyncio.ensure_future(call()))
         future.add_done_callback(applied, context=outside())
 
     def _answer_later(self, seconds: float, done: asyncio.Future[T], answer: asyncio.Future[T]) -> None:
-        _ignore(done, lambda: self._later(seconds, lambda: _pass_on(done, answer)))
+        _ignore(done, lambda: self._later(seconds, lambda: pass_on(done, answer)))
 
     def _later(self, seconds: float, action: Callable[[], object]) -> None:
         asyncio.get_running_loop().call_later(seconds, action, context=outside())
@@ -171,7 +171,8 @@ class Wire:
                 return await call()
 
 
-def _pass_on(done: asyncio.Future[T], answer: asyncio.Future[T]) -> None:
+def pass_on(done: asyncio.Future[T], answer: asyncio.Future[T]) -> None:
+    """Answer what has come of a call, if its caller still waits."""
     if done.cancelled():
         return  # the run is over, and this write was still under way
     error = done.exception()

@@ -11,11 +11,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
+import pytest
+
 import holdfast as hf
 from holdfast.backends.aws import Bells, DynamoStore, LocalDoorbell, Usage
 from holdfast.backends.aws.requests import BOUNDS
 from holdfast.ports import Home
 from holdfast.runtime.lambda_ import limits_of
+
+pytestmark = pytest.mark.gentle("it counts requests and units")
 
 OpenStore = Callable[..., Awaitable[DynamoStore]]
 

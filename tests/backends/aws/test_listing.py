@@ -10,15 +10,18 @@ from random import Random
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from tests.backends.aws.world import drop_table
 
 import holdfast as hf
 from holdfast.actors.admin.listing import list_actors
 from holdfast.backends.aws import DynamoStore, Transport, create_table, open_aws_home, set_up
+from holdfast.backends.aws import table as table_module
 from holdfast.backends.aws.connection import Connection, ThreadedConnection, perform
 from holdfast.backends.aws.layout import LISTED_PARTS, listed_part
 from holdfast.backends.aws.listing_setup import change_listing
 from holdfast.backends.aws.settings import TRUSTED_MS, KnownSettings, Listing
+from holdfast.backends.aws.table import create_table as create_dynamo_table
 from holdfast.backends.aws.table import table_definition
 from holdfast.errors import ConfigurationError, InvalidInput, StoreUnusable
 from holdfast.items import Delete, Item, Put, Update
@@ -265,7 +268,6 @@ async def test_an_app_lists_its_executions_and_actors_by_the_index(dynamodb: str
     async def greet(name: str) -> str:
         return f"hello {name}"
 
-    await create_table(url)
     await create_table(url, listing=True)
     assert (await set_up(url, listing="index")).listing == "index"
     async with app.worker():
@@ -284,6 +286,48 @@ async def test_an_app_lists_its_executions_and_actors_by_the_index(dynamodb: str
         assert "Scan" not in home.store.meter.usage
     finally:
         await home.store.close()
+
+
+class Service:
+    """DynamoDB with a table without the index, which takes a while to make one."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.indexes = table_definition("t")["GlobalSecondaryIndexes"]
+        self.looks = 0
+
+    async def send(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append(operation)
+        match operation:
+            case "CreateTable":
+                raise ClientError({"Error": {"Code": "ResourceInUseException"}}, operation)
+            case "UpdateTable":
+                assert {each["AttributeName"] for each in parameters["AttributeDefinitions"]} == {*"psqdhc"}
+                (change,) = parameters["GlobalSecondaryIndexUpdates"]
+                self.indexes = [*self.indexes, change["Create"]]
+                self.looks = 0
+            case "DescribeTable":
+                self.looks += 1
+                state = "ACTIVE" if self.looks > 2 else "CREATING"
+                indexes = [each | {"IndexStatus": state} for each in self.indexes]
+                schema = table_definition("t")["KeySchema"]
+                return {"Table": {"TableStatus": "ACTIVE", "KeySchema": schema, "GlobalSecondaryIndexes": indexes}}
+            case _:
+                pass
+        return {}
+
+    def close(self) -> None: ...
+
+
+async def test_a_table_that_exists_gets_the_index_and_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_module, "PAUSE_SECONDS", 0)
+    service = Service()
+    assert await create_dynamo_table(service, "t", listing=True) is False
+    assert service.indexes == table_definition("t", listing=True)["GlobalSecondaryIndexes"]
+    assert service.asked[:8] == ["CreateTable", *["DescribeTable"] * 3, "UpdateTable", *["DescribeTable"] * 3]
+    service.asked.clear()
+    await create_dynamo_table(service, "t", listing=True)
+    assert "UpdateTable" not in service.asked
 
 
 async def test_a_table_without_the_index_is_told_apart(client: Any, dynamodb: str) -> None:

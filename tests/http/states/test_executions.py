@@ -272,3 +272,21 @@ async def test_a_task_that_nobody_has_mapped_is_not_called(machines, serving):
             told = await ended(boto, f"m{number}", "e")
             assert (told["status"], told["error"]) == ("FAILED", "States.Runtime")
     assert machines.done == []
+
+
+async def test_steps_that_are_declared_later_are_called_and_transactions_are_not(app, serving):
+    app.state_machines()
+
+    @app.step
+    async def late(given: dict) -> str:
+        return "called"
+
+    @app.transaction
+    def moved(cursor: hf.SqlCursor, given: dict) -> str:
+        return "never"
+
+    async with serving() as boto:
+        for name, told in (("late", "SUCCEEDED"), ("moved", "FAILED")):
+            await boto.create_state_machine(name=name, definition=definition(Work=task(name)), roleArn=ROLE)
+            await start(boto, name, "e")
+            assert (await ended(boto, name, "e"))["status"] == told

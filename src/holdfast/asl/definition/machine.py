@@ -101,10 +101,10 @@ def state_of(name: str, written: Mapping[str, Any], language: str = JSONPATH) ->
 
 
 def _state(name: str, written: Mapping[str, Any], language: str) -> State:
-    language = written.get("QueryLanguage", language)
+    """A state. ``language`` is that of the machine: the default of every state, of one within another too."""
     kind: Any = KINDS[written["Type"]]
     state: State = msgspec.convert(dict(written), kind)
-    state = replace(state, name=name, language=language)
+    state = replace(state, name=name, language=written.get("QueryLanguage", language))
     match state:
         case Choice():
             return replace(state, rules=[choice_rule(rule) for rule in written["Choices"]])

@@ -38,18 +38,22 @@ class Item(Struct, frozen=True):
         return self.value if self.key is UNSET else {"Key": self.key, "Value": self.value}
 
 
-async def items_of(visit: Visit, effective: Any) -> list[Item]:
-    """The items, from the state's input. Raises ``StatesError``."""
-    collection = _collection(visit, effective)
+async def items_of(visit: Visit, effective: Any, *, objects: bool = True) -> list[Item]:
+    """The items, from the state's input. Raises ``StatesError``.
+
+    ``objects``: JSONata may yield an object, whose fields are the items. Recorded executions of AWS refuse it; its
+    documentation allows it by now.
+    """
+    collection = _collection(visit, effective, objects=objects)
     if is_object(collection):
         return [Item(index, value, key) for index, (key, value) in enumerate(collection.items())]
     return [Item(index, value) for index, value in enumerate(collection)]
 
 
-def _collection(visit: Visit, effective: Any) -> list[Any] | dict[str, Any]:
+def _collection(visit: Visit, effective: Any, *, objects: bool) -> list[Any] | dict[str, Any]:
     state = cast("Map", visit.state)
     if state.jsonata:
-        return _by_jsonata(state, visit)
+        return _by_jsonata(state, visit, objects=objects)
     path = "$" if state.items_path is UNSET or state.items_path is None else state.items_path
     value = read_definite(path, visit.about(effective))
     if is_array(value) or (is_object(value) and takes_objects(state)):
@@ -64,9 +68,9 @@ def takes_objects(state: Map) -> bool:
     return state.processor is not None and state.processor.distributed
 
 
-def _by_jsonata(state: Map, visit: Visit) -> list[Any] | dict[str, Any]:
+def _by_jsonata(state: Map, visit: Visit, *, objects: bool) -> list[Any] | dict[str, Any]:
     value = visit.input if state.items is UNSET else evaluated(state.items, visit, "Items")
-    if is_array(value) or is_object(value):
+    if is_array(value) or (objects and is_object(value)):
         visit.note("afterItems", value)
         return value
     if state.items is not UNSET:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from holdfast.asl.definition import Map, Parallel, State, Task
-from holdfast.asl.resources import SYNC, is_activity, resource_of
+from holdfast.asl.resources import REQUEST_RESPONSE, SYNC, is_activity, resource_of
 from holdfast.asl.teststate.contexts import waits
-from holdfast.asl.teststate.refusal import DEFINITION, VALIDATION, Refused
-from holdfast.asl.teststate.request import Mock, Request, json_of
+from holdfast.asl.teststate.refusal import DEFINITION, Refused
+from holdfast.asl.teststate.request import Mock, Request
 from holdfast.asl.teststate.shapes import check_result
 from holdfast.asl.validation.kinds import is_list, is_object
 
@@ -35,18 +36,32 @@ def check_state(request: Request, state: State) -> None:
     if request.mock is not None and not mockable:
         raise Refused(f"State type '{kind}' is not supported when a mock is specified")
     if request.mock is not None:
+        if isinstance(state, Map) and state.item_reader is not None:
+            check_reader(request)
         return
     if isinstance(state, Map | Parallel):
         told = f"TestState API does not support Map or Parallel states. Supported state types include: {SUPPORTED}"
         raise Refused(told, DEFINITION)
-    if isinstance(state, Task) and (is_activity(state.resource) or waits(state)):
+    if isinstance(state, Task) and waits(state):
+        told = "TestState API does not support '.sync' or '.waitForTaskToken' integration patterns."
+        raise Refused(told, DEFINITION)
+    if isinstance(state, Task) and is_activity(state.resource):
         told = f"TestState API does not support the resource {state.resource} unless a mock is specified"
         raise Refused(told, DEFINITION)
 
 
+def check_reader(request: Request) -> None:
+    """Refuse a Map whose reader would have to read: nothing is read in a test."""
+    if request.state_configuration.map_item_reader_data is None:
+        raise Refused("ItemReader data must be specified when testing a Map state with ItemReader specified.")
+
+
 def result_of(mock: Mock, state: State) -> Any:
     """The result that a mock stands for, if it is one that the state can have. Raises ``Refused``."""
-    result = json_of(mock.result or "null", "mock result", VALIDATION)
+    try:
+        result = json.loads(mock.result or "null")
+    except ValueError as error:
+        raise Refused("Mocked result must be valid JSON") from error
     match state:
         case Map() if state.result_writer is not None:
             if not is_object(result):
@@ -58,7 +73,7 @@ def result_of(mock: Mock, state: State) -> Any:
                 raise Refused("Mocked result must contain the same number of items as number of Parallel branches.")
         case Task():
             resource = resource_of(state.resource)
-            if resource.call and (not resource.pattern or resource.pattern == SYNC):
+            if result is not None and resource.call and resource.pattern in {REQUEST_RESPONSE, SYNC}:
                 check_result(resource, result, mock.field_validation_mode)
         case _:
             pass

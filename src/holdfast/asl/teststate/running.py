@@ -11,6 +11,7 @@ from holdfast.asl import processing
 from holdfast.asl.definition import Choice, Fail, Map, Parallel, Pass, State, Succeed, Task, Wait
 from holdfast.asl.definition.states import Working
 from holdfast.asl.errors import EXCEED_TOLERATED_FAILURE_THRESHOLD, StatesError
+from holdfast.asl.jsontext import compact
 from holdfast.asl.maps.batches import Batcher, batched
 from holdfast.asl.maps.items import Item, items_of, selected
 from holdfast.asl.maps.settings import Tolerance, concurrency_of, tolerance_of
@@ -102,7 +103,9 @@ async def mapped(request: Request, visit: Visit) -> Left:
         visit.note("afterItemSelector", [given for _, given in inputs])
     if state.item_batcher is not None:
         batches = list(batched(inputs, Batcher.of(visit, effective, state.item_batcher)))
-        visit.note("afterItemBatcher", batches)
+        visit.note(
+            "afterItemBatcher", [{**each, "Items": [compact(item) for item in each["Items"]]} for each in batches]
+        )
     check_failures(request, tolerance, len(items))
     result = await worked(request, state, effective, None)
     visit.note("result", result)

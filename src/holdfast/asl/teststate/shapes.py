@@ -26,6 +26,13 @@ SERVICES: Final = {
 FREE_FIELDS: Final = {("lambda", "invoke"): frozenset({"Payload"})}
 """Fields of optimised integrations that hold any JSON where the API has text or bytes."""
 
+ENDS_OF_JOBS: Final = {
+    ("batch", "submitJob"): "describeJobs",
+    ("ecs", "runTask"): "describeTasks",
+    ("states", "startExecution"): "describeExecution",
+}
+"""With ``.sync`` the result is what this action answers of the job once it has ended."""
+
 KINDS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
     "string": ((str,), "a string"),
     "character": ((str,), "a string"),
@@ -51,6 +58,8 @@ def check_result(resource: Resource, result: Any, mode: str) -> None:
     if mode == "NONE":
         return
     service, _, action = resource.call.removeprefix(SDK).partition(":")
+    if resource.pattern:
+        action = ENDS_OF_JOBS.get((service, action), "")
     shape = output_shape(SERVICES.get(service, service), action)
     if shape is None:
         return
@@ -82,22 +91,30 @@ def output_shape(service: str, action: str) -> Any:
 
 def check_structure(shape: Any, value: dict[str, Any], free: frozenset[str], *, strict: bool) -> None:
     """Compare an object with a structure, field by field; Step Functions writes their first letter as a capital."""
-    members = {name.lower(): member for name, member in shape.members.items()}
-    given = {name.lower() for name in value}
-    for name in shape.required_members if strict else ():
-        if name.lower() not in given:
-            raise invalid(name[:1].upper() + name[1:], "is required")
+    members = {capitalised(name): member for name, member in shape.members.items()}
+    for name in map(capitalised, shape.required_members if strict else ()):
+        if name not in value:
+            raise Refused(f"Mock result schema validation error: Required field '{name}' is missing")
     for name, inner in value.items():
-        member = members.get(name.lower())
+        member = members.get(name)
         if member is not None and name not in free:
             check_value(name, member, inner, strict=strict)
 
 
+def capitalised(name: str) -> str:
+    """The name of a field as Step Functions writes it."""
+    return name[:1].upper() + name[1:]
+
+
 def check_value(name: str, shape: Any, value: Any, *, strict: bool) -> None:
     """Compare one value with its shape."""
+    if shape.type_name not in KINDS:  # a document holds any JSON
+        return
     types, told = KINDS[shape.type_name]
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         raise invalid(name, f"must be {told}")
+    if value not in (getattr(shape, "enum", None) or (value,)):
+        raise invalid(name, "is not an expected value")
     check_bounds(name, shape, value)
     if is_list(value):
         for each in value:
@@ -105,8 +122,8 @@ def check_value(name: str, shape: Any, value: Any, *, strict: bool) -> None:
     elif is_object(value) and shape.type_name == "structure":
         check_structure(shape, value, frozenset(), strict=strict)
     elif is_object(value):
-        for key, each in value.items():
-            check_value(key, shape.value, each, strict=strict)
+        for each in value.values():
+            check_value(name, shape.value, each, strict=strict)
 
 
 def check_bounds(name: str, shape: Any, value: Any) -> None:

@@ -22,6 +22,13 @@ def right_of(app: Served, names: Mapping[str, str], request: Request) -> Right:
     return answering.right_of(app, names, request)
 
 
+def waits_for(request: Request) -> bool:
+    """Whether the answer to a request waits for work."""
+    from holdfast.http.states import answering  # noqa: PLC0415 - see above, it is loaded when it is used
+
+    return answering.waits_for(request)
+
+
 async def answer(call: Call) -> Response:
     """Perform the action that a request names."""
     from holdfast.http.states import answering  # noqa: PLC0415 - see above, it is loaded when it is used

@@ -43,6 +43,12 @@ def right_of(_app: Served, _names: Mapping[str, str], request: Request) -> Right
     return _action(request)[1].right
 
 
+def waits_for(request: Request) -> bool:
+    """Whether the answer to a request waits for work."""
+    name = "".join(request.header_values("x-amz-target")).removeprefix(TARGET_PREFIX)
+    return name in ACTIONS and ACTIONS[name].waits
+
+
 async def answer(call: Call) -> Response:
     """Perform the action that a request names."""
     name, action = _action(call.request)
