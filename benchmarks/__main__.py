@@ -34,7 +34,7 @@ EXAMPLES = """examples:
   python -m benchmarks                              all of it: twenty minutes, and benchmarks/results.json
   python -m benchmarks --only children --only timer some cases; results.json stays as it is
   python -m benchmarks --only aws                   beside AWS's durable SDK and Powertools, on DynamoDB Local
-  python -m benchmarks --only asl                   state machines, beside moto; python -m benchmarks.asl too
+  python -m benchmarks --only asl-                  state machines, beside moto; python -m benchmarks.asl too
   python -m benchmarks --quick --no-peers           a first look, in a minute
   python -m benchmarks --huge --only 100,000        100,000 workflows asleep in one process
 """
