@@ -16,8 +16,9 @@ from holdfast.asl.errors import Error
 from holdfast.asl.events import Event
 from holdfast.asl.jsontext import compact
 from holdfast.asl.reading import events_of
-from holdfast.cli.asl import DEFINITION
-from holdfast.cli.asl_mocks import input_option, mock_option, trial_app
+from holdfast.cli.asl import asl
+from holdfast.cli.asl.definitions import DEFINITION
+from holdfast.cli.asl.mocks import input_option, mock_option, trial_app
 from holdfast.cli.output import as_json, bold, coloured, dollars, echo, table
 from holdfast.cli.session import debug_option, examples, json_option
 from holdfast.cli.values import json_value
@@ -62,7 +63,7 @@ class Ended(Struct, frozen=True):
 # ── run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@click.command(
+@asl.command(
     "run",
     epilog=examples(
         f"holdfast asl run checkout.asl.json --input '{{\"cart\": 7}}' --mock {EXAMPLE}",
@@ -148,7 +149,7 @@ def _run_json(found: Ended) -> str:
 # ── cost ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@click.command(
+@asl.command(
     "cost",
     epilog=examples(f"holdfast asl cost checkout.asl.json --input '{{\"cart\": 7}}' --mock {EXAMPLE}"),
 )
