@@ -90,8 +90,10 @@ def test_what_a_call_without_a_lease_leaves_is_not_taken_for_a_commit_under_one(
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_call_without_a_lease_calls_on_although_the_lease_of_an_earlier_one_is_lost(named):
-    """The release of the earlier one is written and not answered yet, and the next renewal finds no lease."""
+def test_a_method_of_an_optimistic_actor_calls_others_although_an_earlier_lease_is_lost(named):
+    """Its release is written and not answered yet, and the next renewal finds no lease. The call waits for that turn:
+    the method that calls another actor needs a lease.
+    """
     data = MemoryData()
     released, answer = asyncio.Event(), asyncio.Event()
 
@@ -135,8 +137,10 @@ def test_a_call_without_a_lease_calls_on_although_the_lease_of_an_earlier_one_is
             host = app.runtime().host
             await renew(host)
             assert host.entities["actor#Count#c"].lost
-            counted = await Count.at("c", request_id="r" if named else None).report()
+            reporting = asyncio.create_task(Count.at("c", request_id="r" if named else None).report())
+            await asyncio.sleep(1)
             answer.set()
+            counted = await reporting
             assert await Total.at("t").add(0) == counted
             return counted
 

@@ -169,6 +169,84 @@ async def test_a_state_of_newer_code_is_refused_in_words(world):
             await counter.at("c").add()
 
 
+# ── Calls of other actors ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def declare_with_total(app):
+    class Total(hf.Actor, app=app):
+        heard: list[int] = hf.field(default_factory=list)
+
+        async def add(self, n: int) -> int:
+            self.heard.append(n)
+            return sum(self.heard)
+
+        @hf.read
+        async def get(self) -> list[int]:
+            return self.heard
+
+    class Counter(hf.Actor, app=app, optimistic=True):
+        n: int = 0
+
+        async def add(self, by: int) -> int:
+            self.n += by
+            return self.n
+
+        async def report(self) -> int:
+            return await Total.at("t").add(self.n)
+
+        async def report_in_any_case(self) -> int:
+            try:
+                return await Total.at("t").add(self.n)
+            except Exception:
+                self.n = -1
+                return self.n
+
+        async def report_with_others(self) -> list[object]:
+            return await asyncio.gather(*(Total.at("t").add(each) for each in (self.n, 0)), return_exceptions=True)
+
+        async def take_over(self) -> int:
+            self.n += len(await Total.at("t").get())
+            return self.n
+
+    return Counter, Total
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "heard"),
+    [("report", 11, [11]), ("report_in_any_case", 11, [11]), ("report_with_others", [11, 11], [11, 0])],
+)
+async def test_another_actor_is_called_with_no_state_that_others_have_overtaken(world, method, answer, heard):
+    """The process begins from what it has left, and another one has been faster."""
+    one, other = world.app(), world.app()
+    (here, total), (there, _) = declare_with_total(one), declare_with_total(other)
+    async with one.worker(), other:
+        assert await here.at("c").add(1) == 1
+        assert await there.at("c").add(10) == 11
+        assert await getattr(here.at("c", request_id="r"), method)() == answer
+        assert await getattr(here.at("c", request_id="r"), method)() == answer
+        assert await total.at("t").get() == heard
+        assert await there.at("c").add(0) == 11
+
+
+async def test_calls_that_call_others_from_several_processes_at_once_each_call_once(world):
+    apps = [world.app() for _ in range(2)]
+    declared = [declare_with_total(app) for app in apps]
+    total = declared[0][1]
+    async with apps[0].worker(), apps[1].worker():
+        adding = [counter.at("c").add(1) for counter, _ in declared for _ in range(5)]
+        reporting = [counter.at("c", request_id=f"r{n}").report() for counter, _ in declared for n in range(5)]
+        await asyncio.gather(*adding, *reporting)
+        assert len(await total.at("t").get()) == 5
+
+
+async def test_reading_another_actor_takes_no_lease(world):
+    client = world.app()
+    counter, _ = declare_with_total(client)
+    async with client:  # there is no worker to take one
+        assert await counter.at("c").add(1) == 1
+        assert await counter.at("c").take_over() == 1
+
+
 # ── Messages that wait ──────────────────────────────────────────────────────────────────────────────────────────────
 
 

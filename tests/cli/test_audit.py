@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import pwd
 
-import click
 import pytest
+from tests.cli.every import every_command
 
-from holdfast.cli import main
 from holdfast.cli.session import current_user
 
 
@@ -89,7 +88,7 @@ NO_CHANGES = {
     "callback heartbeat", "query", "publish", "actor request",
     "ask", "run", "serve", "demo", "init", "export", "import", "seal", "chaos ls", "chaos run",
     "cost actor", "cost tables", "cost workflow", "infra template", "aws clean-up", "aws create-table",
-    "aws settings", "aws verify",
+    "aws settings", "aws verify", "asl lint", "asl test", "asl graph", "asl run", "asl cost", "asl show",
 }  # fmt: skip
 """What looks, does the work of the app as a client does, or is not about what a home holds, but about a whole home."""
 
@@ -105,16 +104,8 @@ def test_whatever_a_command_changes_is_one_row_also_if_it_fails(shop, command, o
     assert row["outcome"] != "begun"
 
 
-def commands_of(group, path=""):
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from commands_of(command, f"{path}{name} ")
-        else:
-            yield path + name
-
-
 def test_every_command_that_changes_is_among_them():
-    assert {command for command, _ in CHANGES} == set(commands_of(main)) - NO_CHANGES
+    assert {command for command, _ in CHANGES} == {command for command, _ in every_command()} - NO_CHANGES
 
 
 def test_who_it_is_says_the_system_and_not_the_environment(monkeypatch):

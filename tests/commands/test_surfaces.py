@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
-import click
 import pytest
+from tests.cli.every import every_command
 from tests.http.conftest import Api
 
 import holdfast as hf
 from holdfast.actors.admin.handle import Message
 from holdfast.actors.admin.listing import ParkedMessage
-from holdfast.cli import main
 from holdfast.commands import COMMANDS, NAMED
 from holdfast.commands.actor import (
     Call,
@@ -145,6 +144,12 @@ OTHER_LINES = {
     "outbox resend": "about the events of an app on their way, for its operators",
     "outbox discard": "the same",
     "stream prune": "reads the names of all partitions of the home; streams.idle(...) in Python",
+    "asl lint": "about a definition, before there is a home",
+    "asl test": "the same",
+    "asl graph": "the same",
+    "asl run": "the same: a trial on a home in memory",
+    "asl cost": "the same",
+    "asl show": "reads the history, which is a command",
     "prune": "a command for each of many executions; app.select(...) in Python",
     "bulk retry": "a command for each of many executions; app.select(...) in Python",
     "bulk cancel": "the same",
@@ -272,18 +277,13 @@ async def test_a_callback_is_verified_and_then_answered(http_shop, performed, ro
 # ── The command line ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def lines(group: click.Group = main, path: str = "") -> set[str]:
-    return {
-        name
-        for each, command in group.commands.items()
-        for name in (lines(command, f"{path}{each} ") if isinstance(command, click.Group) else {path + each})
-    }
+LINES = {line for line, _ in every_command()}
 
 
 def test_the_command_line_has_every_command_and_what_else_it_has_is_listed():
     assert set(ON_COMMAND_LINE) == set(NAMED) - missing("command line")
-    named = {name for name in lines() for line in ON_COMMAND_LINE.values() if f"{line} ".startswith(f"{name} ")}
-    assert lines() - named == set(OTHER_LINES)
+    named = {name for name in LINES for line in ON_COMMAND_LINE.values() if f"{line} ".startswith(f"{name} ")}
+    assert LINES - named == set(OTHER_LINES)
 
 
 @pytest.mark.parametrize("command", ON_COMMAND_LINE, ids=lambda each: NAMED[each].name)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
+from tests.cli.every import every_command
 
 import holdfast
-from holdfast.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -64,16 +62,7 @@ def test_a_page_names_files_and_tests_that_exist(path: Path) -> None:
     assert not tests
 
 
-def commands(group: click.Group = main, path: str = "") -> Iterator[str]:
-    """Every command, as it is typed."""
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from commands(command, f"{path}{name} ")
-        else:
-            yield path + name
-
-
-@pytest.mark.parametrize("command", sorted(commands()))
+@pytest.mark.parametrize("command", sorted(command for command, _ in every_command()))
 def test_every_command_is_in_a_guide(command: str) -> None:
     text = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in GUIDES)
     assert re.search(rf"^\| .*`{command}\b", text, re.MULTILINE)

@@ -72,7 +72,8 @@ class Actor(Instance):
 
         await Cart.at("u1").add("sku-9")
 
-    ``optimistic`` runs calls without a lease, and again if another was faster: for handlers without effects.
+    ``optimistic`` runs calls without a lease, and again if another was faster: for handlers without effects. A method
+    that calls another actor is run again under a lease.
     ``timeout`` is how long a method may run before it is cancelled, as long as a lease by default (15 s); ``None`` sets
     no limit, and ``@hf.method(timeout=...)`` one for a single method. ``mailbox`` bounds the messages that wait,
     ``reply_window`` how long replies are kept for repeats, ``retry`` and ``poison`` (``"park"`` or ``"halt"``) say what

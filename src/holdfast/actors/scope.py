@@ -23,6 +23,7 @@ from holdfast.actors.record import (
     key_of,
 )
 from holdfast.coordination.inbox import STAMPS_PER_MS, inbox_sort, stamp_of
+from holdfast.coordination.lease import Fenced
 from holdfast.errors import InvalidInput, InvalidState
 from holdfast.items import ABSENT, Item, Put, Write, one_per_place
 from holdfast.kernel.identity import Identity
@@ -40,11 +41,19 @@ OWN_WRITES: Final = 5
 room."""
 
 
+class LeaseNeeded(Fenced):
+    """A run without a lease has called another actor. Keep nothing of it, and run the method under a lease."""
+
+    def __init__(self, partition: str) -> None:
+        super().__init__(f"{partition} calls another actor, and holds no lease: the method runs again under one")
+
+
 class Turn(Unit):
     """One run of one method: the timers as it leaves them, and what it sends.
 
     ``pending_heads`` are those that earlier runs of the actor are going to put, and have not yet. ``called`` are the
-    replies that are kept for it, if it ``keeps`` any: it may run again at any time.
+    replies that are kept for it, if it ``keeps`` any: it may run again at any time. ``leased``: the actor is owned, so
+    nothing but this process changes it before the commit.
     """
 
     __slots__ = (
@@ -52,6 +61,8 @@ class Turn(Unit):
         "called",
         "due_at",
         "keeps",
+        "leased",
+        "needs_lease",
         "partition",
         "reads",
         "run",
@@ -72,6 +83,7 @@ class Turn(Unit):
         due_at: int | None = None,
         reads: bool = False,
         keeps: bool = False,
+        leased: bool = True,
         pending_heads: Mapping[str, Item] = MappingProxyType({}),
     ) -> None:
         super().__init__((*chain, partition), identity, runtime.clock, runtime.home, fence)
@@ -84,6 +96,8 @@ class Turn(Unit):
         self.due_at = due_at
         self.reads = reads
         self.keeps = keeps
+        self.leased = leased
+        self.needs_lease = False
         self.called: dict[tuple[str, str], None] = {}
 
     def head_to_be(self, partition: str) -> Item | None:
@@ -115,6 +129,16 @@ class Turn(Unit):
                 f"a method declared with @hf.read of {describe_partition(self.partition)} calls, sends, starts or sets "
                 "something: it may only read. Remove @hf.read from it"
             )
+
+    def refuse_without_lease(self) -> None:
+        """Raise ``LeaseNeeded`` before another actor is called by a run that may be overtaken.
+
+        The call would be durable at once. The next run, on a newer state, may call with other arguments: that is
+        another call, and both would be applied.
+        """
+        if not self.leased:
+            self.needs_lease = True
+            raise LeaseNeeded(self.partition)
 
     def refuse_if_too_much(self, bounds: Bounds | None) -> None:
         """Raise ``InvalidInput`` if what it sends is more than one commit of the home takes."""

@@ -75,6 +75,8 @@ def read_arn(text: str, *kinds: str) -> Arn | None:
     if kind == MAP_RUN and len(names) == 2:
         names = [*names[0].split("/", 1), names[1]]
         return Arn(kind, tuple(names), text) if kind in kinds else None
+    if kind == EXECUTION:  # the id of an execution that was started in Python may have colons
+        names = [*names[:1], ":".join(names[1:])]
     if kind not in kinds or not all(names) or len(names) not in _PARTS[kind]:
         return None
     return Arn(kind, tuple(names), text)

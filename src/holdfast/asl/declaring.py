@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from holdfast.asl.about import declared_about
+from holdfast.asl.arns import Account
 from holdfast.asl.binding import Tasks
 from holdfast.asl.connections import Connection
 from holdfast.asl.definition import Machine, definition_json, parse
@@ -17,12 +18,13 @@ from holdfast.asl.frames import Bounds, Cursor
 from holdfast.asl.jsontext import compact
 from holdfast.asl.machine import Continue, Program, first_cursor, run_machine
 from holdfast.asl.quotas import Compat
-from holdfast.asl.timestamps import iso_milliseconds
+from holdfast.asl.stored.records import EXPRESS
 from holdfast.asl.validation import Profile, refuse_invalid
 from holdfast.asl.work import Services
 from holdfast.bounded import Bounded
 from holdfast.errors import ConfigurationError
 from holdfast.kernel.runtime import Declares
+from holdfast.registrations import SERVED
 from holdfast.workflows.declared import WorkflowPolicy
 from holdfast.workflows.definition import Workflow
 from holdfast.workflows.operations.new_run import continue_as_new
@@ -35,10 +37,6 @@ INTERPRETER: Final = "asl-1"
 """The version of the interpreter. Another one replays by the rules for changed code."""
 
 MachineType = Literal["STANDARD", "EXPRESS"]
-
-ACCOUNT: Final = "000000000000"
-REGION: Final = "us-east-1"
-
 
 KEPT_MACHINES: Final = 20
 """How many earlier definitions a process keeps parsed."""
@@ -81,7 +79,9 @@ class StateMachine:
         machine = self.machine_of(definition)
         program = Program(machine, self.tasks, self.compat, self.bounds)
         cursor = cursor or first_cursor(machine, input, activation.now_ms)
-        identity = identity_of(self, current().id, msgspec.json.decode(input), cursor.started_ms)
+        since = cursor.started_ms if self.type == EXPRESS else None
+        about = declared_about(Account(), self.name, current().id, since)
+        identity = about.identity(msgspec.json.decode(input), cursor.started_ms)
         try:
             return await run_machine(program, activation, identity, cursor)
         except Continue as going_on:
@@ -115,26 +115,6 @@ def _or_empty(input: Any) -> Any:
     return {} if input is None else input
 
 
-def identity_of(machine: StateMachine, id: str, input: Any, started_ms: int) -> dict[str, Any]:
-    """The part of the context object that is the same in every state."""
-    arn = f"arn:aws:states:{REGION}:{ACCOUNT}"
-    execution: dict[str, Any] = {
-        "Id": f"{arn}:execution:{machine.name}:{id}",
-        "Input": input,
-        "Name": id,
-        "RoleArn": f"arn:aws:iam::{ACCOUNT}:role/{machine.name}",
-        "StartTime": iso_milliseconds(datetime.fromtimestamp(started_ms / 1000, UTC)),
-    }
-    if machine.type == "EXPRESS":
-        execution["Id"] = f"{arn}:express:{machine.name}:{id}:{started_ms}"
-    else:
-        execution["RedriveCount"] = 0
-    return {
-        "Execution": execution,
-        "StateMachine": {"Id": f"{arn}:stateMachine:{machine.name}", "Name": machine.name},
-    }
-
-
 def declare(
     app: Declares,
     name: str,
@@ -149,6 +129,10 @@ def declare(
     """See ``App.state_machine``."""
     if compat not in (None, "aws"):
         raise ConfigurationError(f"compat is 'aws' or nothing, not {compat!r}")
+    if name == SERVED:
+        raise ConfigurationError(
+            f"{name!r} is the workflow of the machines that requests create; give this one another name"
+        )
     written = definition_json(definition)
     refuse_invalid(written, name, Profile(aws=False, express=type == "EXPRESS"))
     machine = parse(written)

@@ -7,36 +7,37 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from holdfast.asl.about import About
 from holdfast.asl.arns import STATE_MACHINE, Account, read_arn
+from holdfast.asl.catalogue import Catalogue
 from holdfast.asl.errors import TASK_FAILED, Error, StatesError
 from holdfast.asl.jsontext import compact
 from holdfast.asl.resources import SYNC, SYNC_2
-from holdfast.asl.served import About, served_by
-from holdfast.asl.stored.shelf import Shelf
+from holdfast.asl.runners import Runner
+from holdfast.asl.served import served_by
 from holdfast.asl.tokens import answer_to
 from holdfast.asl.validation.kinds import is_object
 from holdfast.errors import ExecutionError, IdempotencyMismatch
 from holdfast.workflows.definition import Step
 from holdfast.workflows.operations.child import call_child, start_child
 from holdfast.workflows.operations.step import call_step
-from holdfast.workflows.options import StartOptions
 
 if TYPE_CHECKING:
     from holdfast.asl.doing import Doing
     from holdfast.asl.randomness import Randomness
     from holdfast.kernel.runtime import Declares
-    from holdfast.workflows.definition import Workflow
 
 START_EXECUTION: Final = "states:startExecution"
 
 
 class Found(Struct, frozen=True):
-    """A machine as it was found: what it runs, and as whom."""
+    """A machine as it was found: what it runs, as whom, and whether the app declares it."""
 
     definition: str
     role_arn: str
     revision: str = ""
     version: str = ""
+    declared: bool = False
 
 
 async def performed(doing: Doing, app: Declares, randomness: Randomness, token: str) -> Any:
@@ -47,9 +48,10 @@ async def performed(doing: Doing, app: Declares, randomness: Randomness, token: 
 
 async def _started(doing: Doing, app: Declares, randomness: Randomness, token: str) -> Any:
     given = doing.given if is_object(doing.given) else {}
-    arn, served = str(given.get("StateMachineArn", "")), served_by(app)
+    arn = str(given.get("StateMachineArn", ""))
     found, named = await _find(doing, app, arn), read_arn(arn, STATE_MACHINE)
-    if found is None or named is None or served is None:
+    runner = None if found is None or named is None else _runner(app, named.name, found)
+    if found is None or named is None or runner is None:
         raise StatesError("StepFunctions.StateMachineDoesNotExistException", f"State Machine Does Not Exist: '{arn}'")
     about = About(
         account=Account(),
@@ -59,14 +61,14 @@ async def _started(doing: Doing, app: Declares, randomness: Randomness, token: s
         version=found.version,
         revision=found.revision,
     )
-    data = given.get("Input", {})
-    text = data if isinstance(data, str) else compact(data)
+    text = _input_text(runner, given.get("Input", {}))
     doing.run.pace.operations += 1
     try:
         if doing.resource.pattern in (SYNC, SYNC_2):
-            return await _awaited(doing, served.workflow, about, found.definition, text)
-        arguments = (text, found.definition, about)
-        await start_child(doing.run.activation, served.workflow, arguments, {}, StartOptions(id=about.id))
+            return await _awaited(doing, runner, about, found.definition, text)
+        arguments = runner.arguments(about, found.definition, text)
+        options = runner.options(about, found.definition)
+        await start_child(doing.run.activation, runner.workflow, arguments, {}, options)
     except IdempotencyMismatch as error:
         told = f"Execution Already Exists: '{about.arn}'"
         raise StatesError("StepFunctions.ExecutionAlreadyExistsException", told) from error
@@ -77,9 +79,22 @@ async def _started(doing: Doing, app: Declares, randomness: Randomness, token: s
     return await answer_to(doing.run.activation, token, doing.limits)
 
 
-async def _awaited(
-    doing: Doing, workflow: Workflow[..., Any], about: About, definition: str, input: str
-) -> dict[str, Any]:
+def _input_text(runner: Runner, given: Any) -> str:
+    text = given if isinstance(given, str) else compact(given)
+    try:
+        return runner.input_text(text)
+    except ValueError as error:
+        told = f"Invalid State Machine Execution Input: '{error}'"
+        raise StatesError("StepFunctions.InvalidExecutionInputException", told) from error
+
+
+def _runner(app: Declares, name: str, found: Found) -> Runner | None:
+    """What runs the machine as it was found: what is declared today may not have been declared then."""
+    declared: Any = app.registry.machines.get(name) if found.declared else served_by(app)
+    return None if declared is None else Runner(declared)
+
+
+async def _awaited(doing: Doing, runner: Runner, about: About, definition: str, input: str) -> dict[str, Any]:
     """Run the other machine as a child, and tell what AWS's DescribeExecution would. Raises ``StatesError``."""
     now = doing.run.now_ms()
     doing.submit({"ExecutionArn": about.arn, "StartDate": now})
@@ -92,9 +107,9 @@ async def _awaited(
         "StartDate": now,
         "StateMachineArn": about.machine_arn,
     }
-    options = StartOptions(id=about.id)
+    arguments, options = runner.arguments(about, definition, input), runner.options(about, definition)
     try:
-        output = await call_child(doing.run.activation, workflow, (input, definition, about), {}, options)
+        output = await call_child(doing.run.activation, runner.workflow, arguments, {}, options)
     except ExecutionError as error:
         raise _failed(told, error, doing.run.now_ms()) from error
     told |= {"OutputDetails": {"Included": True}, "Status": "SUCCEEDED", "StopDate": doing.run.now_ms()}
@@ -106,8 +121,8 @@ async def _awaited(
 async def _find(doing: Doing, app: Declares, arn: str) -> Found | None:
     async def find(text: str) -> Found | None:
         named = read_arn(text, STATE_MACHINE)
-        shelf = Shelf(app.runtime)
-        machine = None if named is None else await shelf.machine(named.name)
+        catalogue = Catalogue(app, Account())
+        machine = None if named is None else await catalogue.machine(named.name)
         if named is None or machine is None:
             return None
         revision, number = machine.revision, ""
@@ -118,7 +133,8 @@ async def _find(doing: Doing, app: Declares, arn: str) -> Found | None:
             if version is None:
                 return None
             revision = version.revision
-        return Found(await shelf.definition(revision.digest), revision.role_arn, revision.id, number)
+        definition, declared = await catalogue.definition(revision.digest), catalogue.declared(named.name) is not None
+        return Found(definition, revision.role_arn, revision.id, number, declared)
 
     step: Step[..., Found | None] = Step(find, name="machine")
     doing.run.pace.operations += 1

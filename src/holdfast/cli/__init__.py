@@ -10,7 +10,7 @@ from importlib import import_module
 
 import click
 
-from holdfast.cli import asl_run, asl_show, control, system
+from holdfast.cli import control, system
 from holdfast.cli.actor import actor
 from holdfast.cli.ask import ask
 from holdfast.cli.asl import asl
@@ -114,8 +114,5 @@ for _command in (
     aws,
 ):
     main.add_command(_command)
-asl.add_command(asl_run.run)
-asl.add_command(asl_run.cost)
-asl.add_command(asl_show.show)
 
 __all__ = ["main"]

@@ -38,6 +38,7 @@ async def call(address: Address, method: Method, args: tuple[Any, ...], kwargs: 
         return method.signature.result.decode(await read_now(address, method, data, chain, runtime))
     if isinstance(unit, Turn):
         unit.refuse_if_reading()
+        unit.refuse_without_lease()
     id = address.request_id
     if id is None and identity is not None:
         id = identity.derive(address.partition, method.name, data)

@@ -1,4 +1,8 @@
-"""Calls without a lease: read, run, and write if no other was faster; else run again on what is there now."""
+"""Calls without a lease: read, run, and write if no other was faster; else run again on what is there now.
+
+A run that others may overtake leaves nothing behind but its commit. So it calls no other actor: such a call is durable
+before the commit, and the next run, on another state, may call with other arguments. The method is run under a lease.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +63,9 @@ LARGEST_WARM_BYTES: Final = 16 * 1024
 
 
 async def call_optimistically(address: Address, request: Call, runtime: Runtime) -> Replied | None:
-    """Apply a call in this process; ``None`` if it is to queue: the actor is in use, or others were always faster."""
+    """Apply a call in this process; ``None`` if it is to queue: the actor is in use, the method calls another one, or
+    others were always faster.
+    """
     if request.method == DELETE_METHOD:  # its turn comes behind the messages that wait
         return None
     warm = head = warm_of(runtime).take(address.partition)
@@ -72,7 +78,7 @@ async def call_optimistically(address: Address, request: Call, runtime: Runtime)
         await make_room(actor, runtime)
         try:
             performed = await perform(Delivery(request), actor, runtime)
-        except Fenced:  # it calls others, and is taken for the same actor in memory, whose lease is lost
+        except Fenced:  # it calls another actor (``LeaseNeeded``)
             return None
         finished = performed.finished[0]  # behind it are the ends of replies that were kept for it
         writes = (write for each in performed.finished for write in each.writes)

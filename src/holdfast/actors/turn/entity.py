@@ -268,7 +268,7 @@ async def refuse_overtaken_caller(request: Call, fence: int | None, runtime: Run
     """
     caller = actor_in_memory(request.chain[-1], runtime.host) if request.chain else None
     if caller is None or isinstance(caller.hold, Unowned) or (fence is not None and fence > caller.epoch):
-        return  # what an optimistic one does depends on its version, which may be newer than what is in memory
+        return  # it holds no lease that it could have lost, or runs under a newer one than what is in memory
     if runtime.clock.now_ms() < ours(caller).lease_until:
         return
     head = await runtime.home.store.get(caller.partition)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast.actors.mailbox.marks import is_repeat
 from holdfast.actors.mailbox.queue import Delivery
 from holdfast.actors.record import Call
-from holdfast.actors.scope import Turn
+from holdfast.actors.scope import LeaseNeeded, Turn
 from holdfast.actors.turn.aftermath import Aftermath, Became, Earlier, Early, Failed, Known, Ran, Skip
 from holdfast.actors.turn.entity import ActorEntity, Running
 from holdfast.actors.turn.failure import attempts_in
@@ -20,6 +20,7 @@ from holdfast.actors.turn.replies import find_delivered, find_earlier
 from holdfast.coordination.lease import Fenced
 from holdfast.coordination.salt import HomeSalt
 from holdfast.errors import CallTimeout, StoreUnavailable, UnknownName
+from holdfast.kernel.entity import Unowned
 from holdfast.kernel.identity import identity_of
 
 if TYPE_CHECKING:
@@ -71,16 +72,20 @@ async def _run_once(found: Aftermath, actor: ActorEntity) -> Became:
         fence=actor.epoch,
         due_at=due_at,
         keeps=bool(delivery.place) or call.kept,
+        leased=not isinstance(actor.hold, Unowned),
         pending_heads=actor.uncommitted.pending_heads,
     )
     handling = None if runtime.telemetry.tracer is None else _handling(found)
     actor.running = running = Running(delivery)
     try:
         with turn, surrounding(call.trace, handling, runtime):
-            return await _run(found, turn, actor, handling)
+            became = await _run(found, turn, actor, handling)
     finally:
         if actor.running is running:  # else it was left behind, and another one runs
             actor.running = None
+    if turn.needs_lease:  # the method may have caught the error
+        raise LeaseNeeded(turn.partition)
+    return became
 
 
 def _handling(found: Aftermath) -> Handling | None:

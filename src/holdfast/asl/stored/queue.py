@@ -20,7 +20,7 @@ from holdfast.persist import write_for_caller
 if TYPE_CHECKING:
     from holdfast.ports import Store
 
-PARTITION: Final = "asl-activity#"
+PARTITION: Final = "activity#"
 SORT: Final = "t#"
 WAITS: Final = "WAITS"
 TAKEN: Final = "TAKEN"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.asl.arns import Account
-from holdfast.asl.stored.shelf import Shelf
+from holdfast.asl.catalogue import Catalogue, DeclaredInCode
 from holdfast.codec import faults as complaints
 from holdfast.codec import jsontext
 from holdfast.coordination.audit import audited
@@ -17,7 +17,7 @@ from holdfast.http.messages import Response, json_response
 from holdfast.http.pages import cursors_of
 from holdfast.http.problems import Problem
 from holdfast.http.states.actions import ACTIONS, Action
-from holdfast.http.states.faults import AMZ_JSON, Fault, invalid_request
+from holdfast.http.states.faults import AMZ_JSON, Fault, conflict, invalid_request
 from holdfast.http.states.service import Service
 
 if TYPE_CHECKING:
@@ -52,13 +52,17 @@ def waits_for(request: Request) -> bool:
 async def answer(call: Call) -> Response:
     """Perform the action that a request names."""
     name, action = _action(call.request)
-    service = Service(call, account(), Shelf(call.app.runtime), await cursors_of(call))
+    here = account()
+    service = Service(call, here, Catalogue(call.app, here), await cursors_of(call))
     request = _read(call.request.body, action)
     if not action.audited:
         return json_response(200, await action.perform(service, request), kind=AMZ_JSON)
     runtime = call.app.runtime()
-    async with audited(runtime.home.store, runtime.clock, call.caller_name, name, _subject(request)):
-        return json_response(200, await action.perform(service, request), kind=AMZ_JSON)
+    try:
+        async with audited(runtime.home.store, runtime.clock, call.caller_name, name, _subject(request)):
+            return json_response(200, await action.perform(service, request), kind=AMZ_JSON)
+    except DeclaredInCode as error:
+        raise conflict(str(error)) from None
 
 
 def refused(problem: Problem) -> Response:

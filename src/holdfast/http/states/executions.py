@@ -88,10 +88,12 @@ async def list_all(service: Service, request: asked.ListExecutions) -> Answer:
     limit, after = limit_of(request), service.after(request)
     told: list[Answer] = []
     store = service.call.app.runtime().home.store
+    declared = service.shelf.declared(machine.name) is not None
+    beginning = partition_of(machine.name, "") if declared else partition_of(SERVED, f"{machine.name}:")
     while len(told) < limit:
-        page = await store.scan(partition_of(SERVED, f"{machine.name}:"), after=after, limit=limit - len(told))
+        page = await store.scan(beginning, after=after, limit=limit - len(told))
         now = service.now_ms()
-        stands = [of_head(head) for head in page.items if is_there(head, now)]
+        stands = [of_head(service, head) for head in page.items if is_there(head, now)]
         told += [each.summary() for each in stands if _is_meant(each, arn, request)]
         after = page.cursor
         if after is None:

@@ -35,7 +35,7 @@ async def get(service: Service, request: asked.GetHistory) -> Answer:
     standing = await standing_of(service, arn)
     runtime, partition = service.call.app.runtime(), standing.head.partition
     recorded, events = await events_of(runtime, partition)
-    standing = of_head(recorded.head)
+    standing = of_head(service, recorded.head)
     ends = _ends(standing, events, await redrives_of(runtime.home.store, partition))
     told = [_told(each, standing, request) for each in _with_resources((*events, *ends))]
     if request.reverse_order:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 from uuid import UUID
 
@@ -10,6 +11,8 @@ from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.asl.arns import STATE_MACHINE, Arn
+from holdfast.asl.jsontext import same
+from holdfast.asl.runners import DeclaredMachine
 from holdfast.asl.stored.records import EXPRESS, STANDARD, Revision, StoredMachine
 from holdfast.asl.stored.shelf import digest_of
 from holdfast.errors import NotFound
@@ -24,6 +27,10 @@ from holdfast.http.states.versions import publish, version_answer
 NO_LOGGING: Final = {"level": "OFF", "includeExecutionData": False}
 NO_TRACING: Final = {"enabled": False}
 
+DECLARED: Final = "declared:"
+CREATED: Final = "created:"
+"""What the cursors of lists begin with: which machines the next page begins with."""
+
 
 async def create(service: Service, request: asked.CreateStateMachine) -> Answer:
     """Keep a machine. The same machine again is no error, whatever its role and tags are; another of its name is."""
@@ -34,6 +41,9 @@ async def create(service: Service, request: asked.CreateStateMachine) -> Answer:
         raise invalid_request("Version description can only be set when publish is true")
     _check_logging(request.logging_configuration)
     check_definition(request.definition, request.type)
+    declared = service.shelf.declared(name)
+    if declared is not None:
+        return _declared_so(service, declared, request)
     now = service.now_ms()
     revision = Revision(
         digest=await service.shelf.keep_definition(request.definition),
@@ -47,12 +57,28 @@ async def create(service: Service, request: asked.CreateStateMachine) -> Answer:
         machine = publish(machine, request.version_description or "", now)
     there = await service.shelf.add_machine(machine)
     if there is not None and not _is_same(there, machine):
-        raise Fault("StateMachineAlreadyExists", f"State Machine Already Exists: '{_arn(service, name)}'")
+        raise _exists_already(service, name)
     kept = there or machine
     told = {"stateMachineArn": _arn(service, name), "creationDate": seconds(kept.created_at)}
     if request.publish and kept.versions:
         told["stateMachineVersionArn"] = _arn(service, name, str(kept.versions[0].number))
     return told
+
+
+def _declared_so(service: Service, declared: DeclaredMachine, request: asked.CreateStateMachine) -> Answer:
+    """What a request to create a machine is answered that the app declares: its ARN, if it is this one."""
+    if request.publish:
+        service.shelf.refuse_declared(declared.name)
+    given, there = json.loads(request.definition), json.loads(declared.machine.text)
+    if (request.type, request.logging_configuration or NO_LOGGING) != (declared.type, NO_LOGGING) or not same(
+        given, there
+    ):
+        raise _exists_already(service, declared.name)
+    return {"stateMachineArn": _arn(service, declared.name), "creationDate": seconds(0)}
+
+
+def _exists_already(service: Service, name: str) -> Fault:
+    return Fault("StateMachineAlreadyExists", f"State Machine Already Exists: '{_arn(service, name)}'")
 
 
 def _is_same(there: StoredMachine, machine: StoredMachine) -> bool:
@@ -91,6 +117,7 @@ async def update(service: Service, request: asked.UpdateStateMachine) -> Answer:
         raise invalid_request("Version description can only be set when publish is true")
     if arn.qualifier:
         raise no_machine(arn.text)
+    service.shelf.refuse_declared(arn.name)
     machine = await found(service, arn)
     _check_logging(request.logging_configuration)
     if request.definition is not None:
@@ -163,18 +190,32 @@ async def described(service: Service, machine: StoredMachine, revision: Revision
 
 
 async def list_all(service: Service, request: asked.Listing) -> Answer:
-    """Machines, in the order of their names."""
-    page = await service.shelf.machines(service.after(request), limit_of(request))
-    told = [
+    """Machines: those that the app declares, then those that requests created, each in the order of their names."""
+    after, limit = service.after(request) or DECLARED, limit_of(request)
+    names = service.shelf.declared_machines()
+    found: list[StoredMachine] = []
+    if after.startswith(DECLARED):
+        found = [each for each in names if each.name > after.removeprefix(DECLARED)][:limit]
+        if len(found) == limit:
+            return service.page("stateMachines", _listed(service, found), DECLARED + found[-1].name)
+        after = CREATED
+    page = await service.shelf.machines(after.removeprefix(CREATED) or None, limit - len(found))
+    hidden = {each.name for each in names}
+    found += [each.value for each in page.documents if each.value.name not in hidden]
+    cursor = None if page.cursor is None else CREATED + page.cursor
+    return service.page("stateMachines", _listed(service, found), cursor)
+
+
+def _listed(service: Service, machines: Iterable[StoredMachine]) -> list[Answer]:
+    return [
         {
-            "stateMachineArn": _arn(service, each.value.name),
-            "name": each.value.name,
-            "type": each.value.type,
-            "creationDate": seconds(each.value.created_at),
+            "stateMachineArn": _arn(service, each.name),
+            "name": each.name,
+            "type": each.type,
+            "creationDate": seconds(each.created_at),
         }
-        for each in page.documents
+        for each in machines
     ]
-    return service.page("stateMachines", told, page.cursor)
 
 
 async def found(service: Service, arn: Arn) -> StoredMachine:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec import Struct
 
 from holdfast.asl.arns import Account
-from holdfast.asl.stored.shelf import Shelf
+from holdfast.asl.catalogue import Catalogue
 from holdfast.errors import InvalidInput
 from holdfast.http.cursors import Cursors
 from holdfast.http.states.faults import invalid_request, invalid_token
@@ -31,7 +31,7 @@ class Service(Struct, frozen=True):
 
     call: Call
     account: Account
-    shelf: Shelf
+    shelf: Catalogue
     cursors: Cursors
 
     def now_ms(self) -> int:

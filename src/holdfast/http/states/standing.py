@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.asl.arns import STATE_MACHINE, Arn
+from holdfast.asl.about import About, Given, given_to, given_to_declared
+from holdfast.asl.arns import EXPRESS, STATE_MACHINE, Arn
 from holdfast.asl.errors import TIMEOUT, Error
-from holdfast.asl.served import About, Given, given_to
+from holdfast.asl.stored.records import EXPRESS as MACHINE_EXPRESS
 from holdfast.http.states.faults import no_execution
 from holdfast.http.states.service import ALL_DATA, Answer, Service, seconds
 from holdfast.registrations import SERVED
@@ -143,18 +145,27 @@ def _stopped(reason: str) -> tuple[str | None, str | None]:
 
 async def standing_of(service: Service, arn: Arn) -> Standing:
     """The execution that an ARN names. Raises ``Fault``."""
-    head = await service.call.app.runtime().home.store.get(partition_in(arn))
-    if not is_there(head, service.now_ms()):
-        raise no_execution(arn.text)
-    return of_head(head)
+    store, now = service.call.app.runtime().home.store, service.now_ms()
+    for partition in _places(service, arn):
+        head = await store.get(partition)
+        if is_there(head, now):
+            return of_head(service, head)
+    raise no_execution(arn.text)
 
 
-def partition_in(arn: Arn) -> str:
-    """Where the execution of an ARN is."""
-    return partition_of(SERVED, ":".join(arn.names))
+def _places(service: Service, arn: Arn) -> Iterator[str]:
+    """Where the execution of an ARN may be. A machine that is declared may have been created before by a request."""
+    if service.shelf.declared(arn.name) is not None:
+        yield partition_of(arn.name, ":".join(arn.names[1:]))
+    if arn.kind == EXPRESS or ":" not in arn.last:
+        yield partition_of(SERVED, ":".join(arn.names))
 
 
-def of_head(head: Item) -> Standing:
+def of_head(service: Service, head: Item) -> Standing:
     """The execution of a head."""
     record = decode_record(head.body)
-    return Standing(head, record, given_to(bytes(record.input)))
+    declared = service.shelf.declared(record.workflow)
+    if declared is None:
+        return Standing(head, record, given_to(bytes(record.input)))
+    is_express = declared.type == MACHINE_EXPRESS
+    return Standing(head, record, given_to_declared(record, service.account, is_express=is_express))

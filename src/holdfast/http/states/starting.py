@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from holdfast import ids
+from holdfast.asl.about import About
 from holdfast.asl.arns import Arn
-from holdfast.asl.served import EXPRESS_SECONDS, About, ServedMachines, served_by
+from holdfast.asl.runners import EXPRESS_SECONDS, Runner
 from holdfast.asl.stored.records import EXPRESS, Alias, Revision, StoredMachine
 from holdfast.errors import ConfigurationError, IdempotencyMismatch, PayloadTooLarge
 from holdfast.http.states import asked
@@ -18,7 +19,8 @@ from holdfast.http.states.machines import found
 from holdfast.http.states.names import checked_name, machine_arn
 from holdfast.http.states.service import Answer, Service, seconds
 from holdfast.http.states.standing import RUNNING, Standing, of_head
-from holdfast.workflows.record import partition_of
+from holdfast.registrations import SERVED
+from holdfast.workflows.record import is_there, partition_of
 from holdfast.workflows.wait_for_end import ended
 
 if TYPE_CHECKING:
@@ -51,8 +53,8 @@ async def start_sync(service: Service, request: asked.StartExecution) -> Answer:
         raise Fault("ServiceUnavailable", "the execution goes on, and the server stops waiting for it", 503) from None
     head = await runtime.home.store.get(standing.head.partition)
     assert head is not None  # it has just ended
-    told = of_head(head).described(request.included_data)
-    took_ms = (of_head(head).record.ended_at or 0) - standing.record.created_at
+    told = of_head(service, head).described(request.included_data)
+    took_ms = (of_head(service, head).record.ended_at or 0) - standing.record.created_at
     billed = {"billedMemoryUsedInMB": BILLED_MB, "billedDurationInMilliseconds": -(-took_ms // 100) * 100}
     return told | {"billingDetails": billed}
 
@@ -73,22 +75,30 @@ async def _started(service: Service, request: asked.StartExecution) -> Standing:
         alias=alias,
         revision=revision.id,
     )
-    served = serving(service)
+    runner = runner_of(service, machine.name)
+    input = runner.input_text(request.input)
     definition = await service.shelf.definition(revision.digest)
     runtime = service.call.app.runtime()
+    if runner.is_declared and (earlier := await _created_earlier(service, about)) is not None:
+        return _same(service, earlier, about, request.input)
     try:
-        head = await served.start(runtime, about, definition, request.input)
+        head = await runner.start(runtime, about, definition, input)
     except IdempotencyMismatch:
-        there = await runtime.home.store.get(partition_of(served.workflow.name, about.id))
-        return _same(there, about, request.input)
+        return _same(service, await runtime.home.store.get(runner.partition(about)), about, input)
     except PayloadTooLarge as error:
         raise Fault("InvalidExecutionInput", f"Invalid State Machine Execution Input: '{error}'") from None
-    return _same(head, about, request.input)  # one that was created just now has not ended
+    return _same(service, head, about, input)  # one that was created just now has not ended
 
 
-def _same(there: Item | None, about: About, input: str) -> Standing:
+async def _created_earlier(service: Service, about: About) -> Item | None:
+    """The execution of this name that the machine had while it was one that requests create: it is not repeated."""
+    head = await service.call.app.runtime().home.store.get(partition_of(SERVED, about.id))
+    return head if is_there(head, service.now_ms()) else None
+
+
+def _same(service: Service, there: Item | None, about: About, input: str) -> Standing:
     """The execution of this name, if it runs and has this input."""
-    standing = None if there is None else of_head(there)
+    standing = None if there is None else of_head(service, there)
     if standing is None or standing.status != RUNNING or standing.given.input != input:
         raise Fault("ExecutionAlreadyExists", f"Execution Already Exists: '{about.arn}'")
     return standing
@@ -123,11 +133,11 @@ def _check_input(input: str) -> None:
         raise Fault("InvalidExecutionInput", f"Invalid State Machine Execution Input: '{error}'") from None
 
 
-def serving(service: Service) -> ServedMachines:
-    """What runs machines here. Raises ``ConfigurationError`` if the app declares nothing for them."""
-    served = served_by(service.call.app)
-    if served is None:
+def runner_of(service: Service, machine: str) -> Runner:
+    """What runs a machine here. Raises ``ConfigurationError`` if the app declares nothing for it."""
+    runner = service.shelf.runner(machine)
+    if runner is None:
         raise ConfigurationError(
             "the app runs no machines that requests create: declare with app.state_machines(...) what they may call"
         )
-    return served
+    return runner

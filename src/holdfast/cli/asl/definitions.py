@@ -1,4 +1,4 @@
-"""``holdfast asl``: what can be done with the definition of a state machine, before there is a home or an app."""
+"""``holdfast asl lint | test | graph``: what a definition alone is good for, before there is a home or an app."""
 
 from __future__ import annotations
 
@@ -14,17 +14,13 @@ from holdfast.asl.definition import Machine, definition_json, parse
 from holdfast.asl.drawing import diagram_of, outline, svg
 from holdfast.asl.teststate import StateOutcome, test_state
 from holdfast.asl.validation import ERROR, Diagnostic, Profile, refuse_invalid, validate
+from holdfast.cli.asl import asl
 from holdfast.cli.output import as_json, bold, coloured, echo
 from holdfast.cli.session import debug_option, examples, json_option
 from holdfast.cli.values import json_value, usable
 
 COLOURS: Final = {"ERROR": "fail", "WARNING": "warn", "STYLE": "PAUSED"}
 DEFINITION: Final = click.Path(path_type=Path, dir_okay=False)
-
-
-@click.group("asl", epilog=examples("holdfast asl lint checkout.asl.json", "holdfast asl graph checkout.asl.json"))
-def asl() -> None:
-    """State machines in Amazon States Language: check, test and draw a definition."""
 
 
 # ── lint ────────────────────────────────────────────────────────────────────────────────────────────────────────────

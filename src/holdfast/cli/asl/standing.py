@@ -15,7 +15,8 @@ from holdfast.asl.definition import Machine, definition_json, parse
 from holdfast.asl.drawing import diagram_of, svg
 from holdfast.asl.events import Event
 from holdfast.asl.reading import events_of
-from holdfast.cli.asl_run import event_rows
+from holdfast.cli.asl import asl
+from holdfast.cli.asl.trial import event_rows
 from holdfast.cli.declaring import on_execution
 from holdfast.cli.output import table
 from holdfast.cli.session import Session, on_home
@@ -32,6 +33,7 @@ class Begun(Struct, frozen=True):
     definition: str
 
 
+@asl.add_command
 @on_execution(
     "show",
     "holdfast asl show -a shop:app checkout order-17",

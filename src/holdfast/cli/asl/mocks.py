@@ -16,7 +16,7 @@ from holdfast.asl.declaring import StateMachine
 from holdfast.asl.definition import Machine, Task
 from holdfast.asl.errors import Error
 from holdfast.asl.targets import Mock
-from holdfast.cli.asl import machine_in
+from holdfast.cli.asl.definitions import machine_in
 from holdfast.cli.values import json_value
 from holdfast.errors import InvalidInput
 from holdfast.testing import PATIENT, VirtualClock
