@@ -16,6 +16,7 @@ from typing import Any, Final, TypeGuard, TypeVar
 
 from msgspec.structs import replace
 
+from holdfast.backends.memory.store import MemoryStore
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, Update, Write, place
 from holdfast.ports import Blobs, Doorbell, Home, Page, Sequencer, SqlCursor, SqlTransactions, Store
@@ -229,10 +230,14 @@ def faulty_home(
 
 
 def on_wire(home: Home, wire: Wire) -> Home:
-    """``home`` with every port behind ``wire``."""
+    """``home`` with every port behind ``wire``.
+
+    A store in memory posts as one does where writes are paid for. Others post as they do.
+    """
+    posts = home.writes_are_paid and isinstance(home.store, MemoryStore)
     return replace(
         home,
-        store=FaultyStore(home.store, wire, posts=home.writes_are_paid),
+        store=FaultyStore(home.store, wire, posts=posts),
         doorbell=FaultyDoorbell(home.doorbell, wire),
         blobs=None if home.blobs is None else FaultyBlobs(home.blobs, wire),
         transactions=None if home.transactions is None else FaultyTransactions(home.transactions, wire),
