@@ -67,9 +67,9 @@ def the_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entries for one receiver are delivered one by one, the newest first."""
     deliver = departures.deliver
 
-    async def backwards(to: str, puts: Sequence[Put], *others: Any) -> None:
+    async def backwards(to: str, puts: Sequence[Put], *others: Any, **options: Any) -> None:
         for put in reversed(puts):
-            await deliver(to, [put], *others)
+            await deliver(to, [put], *others, **options)
 
     monkeypatch.setattr(departures, "deliver", backwards)
 
