@@ -24,6 +24,7 @@ RESULTS = HERE / "results.json"
 
 DESCRIPTION = """Measure Holdfast, and beside it in the same run DBOS on SQLite, a library too, and Restate, a server
 that is called over HTTP on loopback and calls its handlers so; what is done is synced to the disk on all sides.
+The cases whose names begin with "asl" are state machines, beside moto's interpreter of them, which is not durable.
 The cases whose names begin with "aws" are beside what AWS offers: its durable SDK on its local runner, and Powertools'
 idempotency. They need Java and npm, for the one DynamoDB Local that both sides share; without, they are left out.
 Each figure is the median of several rounds in fresh processes. The ratio is to the best of the peers and of their ways
@@ -33,6 +34,7 @@ EXAMPLES = """examples:
   python -m benchmarks                              all of it: twenty minutes, and benchmarks/results.json
   python -m benchmarks --only children --only timer some cases; results.json stays as it is
   python -m benchmarks --only aws                   beside AWS's durable SDK and Powertools, on DynamoDB Local
+  python -m benchmarks --only asl-                  state machines, beside moto; python -m benchmarks.asl too
   python -m benchmarks --quick --no-peers           a first look, in a minute
   python -m benchmarks --huge --only 100,000        100,000 workflows asleep in one process
 """

@@ -73,7 +73,15 @@ POWERTOOLS: Final = System(
     ("aws_lambda_powertools.utilities.idempotency", "idempotent"),
     remark="its idempotent decorator and its layer for DynamoDB, on the same DynamoDB Local as ours",
 )
-SYSTEMS: Final = (DBOS, RESTATE, DURABLE, POWERTOOLS)
+MOTO: Final = System(
+    "Moto",
+    "5.2.5",
+    ("moto[stepfunctions]==5.2.5", "boto3==1.44.8", "botocore==1.44.8"),
+    SCRIPTS / "measure_moto.py",
+    ("moto", "mock_aws"),
+    remark="its interpreter of state machines, in process and in memory: nothing is durable",
+)
+SYSTEMS: Final = (DBOS, RESTATE, DURABLE, POWERTOOLS, MOTO)
 
 PROCESSORS: Final = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 

@@ -66,7 +66,16 @@ class Powertools:
     quick: Params = field(default_factory=dict)
 
 
-Peer = Dbos | Restate | Durable | Powertools
+@dataclass(frozen=True, slots=True)
+class Moto:
+    """A function of ``peers/measure_moto.py``."""
+
+    function: str
+    params: Params = field(default_factory=dict)
+    quick: Params = field(default_factory=dict)
+
+
+Peer = Dbos | Restate | Durable | Powertools | Moto
 
 IMPORTED = "imported"
 """The function of every peer that is no function of its script: what importing it costs."""

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.emulator import child_environment
-from benchmarks.environment import DBOS, DURABLE, POWERTOOLS, RESTATE, SCRIPTS, System
-from benchmarks.plan import IMPORTED, Better, Case, Dbos, Durable, Ours, Params, Peer, Powertools, Restate, Values
+from benchmarks.environment import DBOS, DURABLE, MOTO, POWERTOOLS, RESTATE, SCRIPTS, System
+from benchmarks.plan import IMPORTED, Better, Case, Dbos, Durable, Moto, Ours, Params, Peer, Powertools, Restate, Values
 
 ROOT = Path(__file__).parents[1]
 MEASURE_IMPORT = SCRIPTS / "measure_import.py"
@@ -140,6 +140,8 @@ def system_of(peer: Peer) -> System:
             return DURABLE
         case Powertools():
             return POWERTOOLS
+        case Moto():
+            return MOTO
 
 
 def runs_of(peer: Peer, number: int) -> Iterator[tuple[str, str, Params]]:
@@ -153,7 +155,7 @@ def runs_of(peer: Peer, number: int) -> Iterator[tuple[str, str, Params]]:
         case Restate(function=function):
             for server in WEB_SERVERS[: 1 if function == IMPORTED else None]:
                 yield RESTATE.name, server, {**peer.params, "server": server}
-        case Durable() | Powertools():
+        case Durable() | Powertools() | Moto():
             yield system_of(peer).name, "", peer.params
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.groups import (
     actors,
+    asl,
     aws_idempotency,
     aws_startup,
     aws_workflows,
@@ -40,6 +41,7 @@ ALL: tuple[Case, ...] = (
     *startup.CASES,
     *commits.CASES,
     *caching.CASES,
+    *asl.CASES,
     *aws_workflows.CASES,
     *aws_idempotency.CASES,
     *aws_startup.CASES,

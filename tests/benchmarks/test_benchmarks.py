@@ -45,6 +45,7 @@ def test_a_quick_run_prints_a_table_and_writes_valid_json(tmp_path: Path) -> Non
 def test_every_case_is_listed() -> None:
     listed = benchmarks("--list").stdout.split()
     assert {"one-step-64", "sequential", "recovery-asleep", "replay"} <= set(listed)
+    assert {"asl-checkouts", "asl-cold", "asl-map", "asl-loop", "asl-cost"} <= set(listed)
     of_aws = {"aws-one-step", "aws-ten-steps", "aws-parallel", "aws-wait", "aws-idempotency"}
     assert of_aws | {"aws-cold-workflow", "aws-cold-idempotent"} <= set(listed)
 
@@ -72,3 +73,16 @@ def test_an_unknown_name_is_an_error() -> None:
     run = benchmarks("--quick", "--no-peers", "--only", "no-such-case")
     assert run.returncode == 2
     assert "--list" in run.stderr
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_what_a_state_machine_costs_is_counted_and_stands_beside_the_list_price(tmp_path: Path) -> None:
+    output = tmp_path / "results.json"
+    run = benchmarks("--quick", "--no-peers", "--only", "asl-cost", "--only", "asl-map", "--output", str(output))
+    assert run.returncode == 0, run.stderr
+    rows = {row["name"]: row["ours"] for row in json.loads(output.read_text(encoding="utf-8"))["rows"]}
+    assert rows["requests of the store for a checkout"] == 5
+    assert rows["the same on Step Functions, list price"] == 150  # four states, start and end: six transitions
+    assert rows["list price over ours"] == 150 / rows["a million checkouts on AWS"]
+    assert rows["Map of 1,000 items, a task each"] > 0

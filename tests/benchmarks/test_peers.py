@@ -18,7 +18,7 @@ from benchmarks.emulator import child_environment, dynamodb_local
 from benchmarks.environment import DBOS, DURABLE, RESTATE, SYSTEMS, PeerMissingError, interpreter
 from benchmarks.groups import ALL
 from benchmarks.peers.measure_restate import Caller, Callers, Numbers
-from benchmarks.plan import IMPORTED, Case, Dbos, Durable, Ours, Powertools, Restate, Row
+from benchmarks.plan import IMPORTED, Case, Dbos, Durable, Moto, Ours, Powertools, Restate, Row
 from benchmarks.report import rows_of, table
 from benchmarks.rounds import Measured, Rounds, Samples, runs_of, system_of
 
@@ -64,10 +64,11 @@ def test_restate_runs_once_per_web_server_and_is_imported_once() -> None:
     assert len(list(runs_of(Restate(IMPORTED), 1))) == 1
 
 
-def test_what_aws_offers_runs_once_as_it_is_asked() -> None:
+def test_what_aws_offers_and_what_plays_it_run_once_as_they_are_asked() -> None:
     asked = {"store": "memory", "times": 3}
     assert list(runs_of(Durable("executions", asked), 1)) == [("AWS durable SDK", "", asked)]
     assert list(runs_of(Powertools("idempotent", {"count": 3}), 2)) == [("Powertools", "", {"count": 3})]
+    assert list(runs_of(Moto("items", {"count": 3}), 1)) == [("Moto", "", {"count": 3})]
 
 
 # ── DynamoDB Local ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from holdfast.asl.definition import Machine, Map, Parallel, Processor, Task
 from holdfast.asl.errors import RUNTIME, TIMEOUT, Error, EvaluationError, HeartbeatMissed, StatesError
 from holdfast.asl.resources import Limits, Resource, is_activity, is_lambda, resource_of
-from holdfast.asl.targets import check_target, done
+from holdfast.asl.targets import Performer, check_target
 from holdfast.errors import ConfigurationError, StepFailed, StepTimeout
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Tasks:
         for key, target in targets.items():
             check_target(key, target)
         self._targets = dict(targets)
+        self._performer = Performer()
 
     def check(self, machine: Machine, name: str) -> None:
         """Raise ``ConfigurationError`` if nothing is mapped for a Task of the machine."""
@@ -71,7 +72,7 @@ class Tasks:
             frame.trail.note("TaskSubmitted")
         run.pace.operations += 1
         try:
-            result = await done(run.activation, target, state.resource, given, limits)
+            result = await self._performer.done(run.activation, target, state.resource, given, limits)
         except Exception as error:
             failed = failure_of(error)
             frame.trail.note(
@@ -88,7 +89,7 @@ class Tasks:
             raise StatesError(RUNTIME, f"Nothing is mapped for the resource {resource}.")
         run.pace.operations += 1
         try:
-            return await done(run.activation, target, resource, given, Limits())
+            return await self._performer.done(run.activation, target, resource, given, Limits())
         except Exception as error:
             raise failure_of(error) from error
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from holdfast.asl.binding import failure_of
 from holdfast.asl.errors import TIMEOUT, StatesError
 from holdfast.asl.resources import Limits, Resource
-from holdfast.asl.targets import done
+from holdfast.asl.targets import Performer
 
 if TYPE_CHECKING:
     from holdfast.asl.frames import Frame, Run
@@ -24,6 +24,7 @@ class Doing(Struct, frozen=True):
     resource: Resource
     given: Any
     limits: Limits
+    performer: Performer
 
     def schedule(self) -> None:
         """It is scheduled, and has started."""
@@ -38,7 +39,7 @@ class Doing(Struct, frozen=True):
         """What the code that is mapped for it answers. Raises ``StatesError``."""
         self.run.pace.operations += 1
         try:
-            return await done(self.run.activation, target, self.resource.text, self.given, self.limits)
+            return await self.performer.done(self.run.activation, target, self.resource.text, self.given, self.limits)
         except Exception as error:
             raise failure_of(error) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -15,6 +16,8 @@ REQUEST_RESPONSE: Final = ""
 SYNC: Final = "sync"
 SYNC_2: Final = "sync:2"
 WAIT_FOR_TASK_TOKEN: Final = "waitForTaskToken"  # noqa: S105 - the name of a pattern, no secret
+
+RESOURCES_REMEMBERED: Final = 1_024
 
 
 class Limits(Struct, frozen=True):
@@ -33,6 +36,7 @@ class Resource(Struct, frozen=True):
     pattern: str = REQUEST_RESPONSE
 
 
+@lru_cache(RESOURCES_REMEMBERED)
 def resource_of(text: str) -> Resource:
     """The parts of a resource.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.asl.jsontext import compact
 from holdfast.asl.resources import Limits, resource_of
+from holdfast.bounded import Bounded
 from holdfast.codec.signature import Signature
 from holdfast.errors import ConfigurationError, StepTimeout
 from holdfast.functions import told
@@ -25,6 +26,11 @@ from holdfast.workflows.definition import Step, Workflow
 from holdfast.workflows.operations.step import call_step
 
 Function = Callable[..., Any]
+
+_StepKey = tuple[int, str, Limits]
+
+KEPT_STEPS: Final = 1_024
+"""How many steps of tasks are kept: paths may set other limits at each attempt."""
 
 ONE_ATTEMPT = Retry(max_attempts=1)
 """A step of a Task is attempted once: what follows an error is the machine's ``Retry`` and ``Catch``."""
@@ -59,16 +65,30 @@ def check_target(key: str, target: Any) -> None:
         raise ConfigurationError(f"tasks[{key!r}] is a function, a step, a workflow or an InBody, not {told(target)}")
 
 
-async def done(activation: Activation, target: Any, resource: str, given: Any, limits: Limits) -> Any:
-    """Do the work, as an operation of the body, and answer its result as plain JSON. Raises what the work raises."""
-    match target:
-        case Workflow():
-            return await _in_time(_child(cast("Workflow[..., Any]", target), given), limits)
-        case InBody():
-            return _plain(await _in_time(target.function(given), limits))
-        case _:
-            step = step_for(target, resource, limits)
-            return await call_step(activation, step, (compact(given),), {})
+class Performer:
+    """Does the work of tasks. The step of a target is made once, not for each attempt: reading its signature costs more
+    than all else that an attempt of a quick task does.
+    """
+
+    def __init__(self) -> None:
+        self._steps: Bounded[_StepKey, tuple[Any, Step[..., Any]]] = Bounded(KEPT_STEPS)
+
+    async def done(self, activation: Activation, target: Any, resource: str, given: Any, limits: Limits) -> Any:
+        """Do the work, as an operation of the body, and answer its result as plain JSON. Raises what it raises."""
+        match target:
+            case Workflow():
+                return await _in_time(_child(cast("Workflow[..., Any]", target), given), limits)
+            case InBody():
+                return _plain(await _in_time(target.function(given), limits))
+            case _:
+                return await call_step(activation, self._step(target, resource, limits), (compact(given),), {})
+
+    def _step(self, target: Any, resource: str, limits: Limits) -> Step[..., Any]:
+        key = (id(target), resource, limits)  # an id is taken by no other target while the entry keeps this one
+        found = self._steps.use(key)
+        if found is None:
+            found = self._steps[key] = (target, step_for(target, resource, limits))
+        return found[1]
 
 
 async def _child(workflow: Workflow[..., Any], given: Any) -> Any:

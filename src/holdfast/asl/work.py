@@ -69,7 +69,7 @@ class Services(Tasks):
         target, resource = self._target(state), resource_of(state.resource)
         if isinstance(target, Mock):
             return await super().perform(run, frame, visit, given, limits)
-        doing = Doing(run, frame, resource, given, limits)
+        doing = Doing(run, frame, resource, given, limits, self._performer)
         if target is None and is_activity(resource.text):
             return await activities.performed(doing, self._app)
         if target is None and resource.call == nested.START_EXECUTION:

@@ -165,9 +165,27 @@ def cost(file: Path, *, input_: str, mock: str, as_json: bool, debug: bool) -> N
     queue are metered as AWS bills them. What tasks cost themselves is on neither side.
     """
     del debug  # the root of the command line looks at it
+    found = compared(file, input_, mock)
+    echo(_cost_json(found) if as_json else "\n".join(_cost_lines(found)))
+
+
+class Compared(Struct, frozen=True):
+    """One execution, what it has used, and what a million of it costs here and on Step Functions."""
+
+    ended: Ended
+    used: Used
+    ours: Bill
+    theirs: Bill
+
+
+def compared(file: Path, given: str, mock: str) -> Compared:
+    """Run the machine of a file once in virtual time, metered. ``given`` and ``mock`` are JSON text.
+
+    Raises ``InvalidInput`` for an invalid definition, and for a task without a mock.
+    """
     app, machine = trial_app(file, mock)
     found: list[Ended] = []
-    input = machine.workflow.signature.parse(json.dumps([compact(json_value(input_)), machine.machine.text]), file.name)
+    input = machine.workflow.signature.parse(json.dumps([compact(json_value(given)), machine.machine.text]), file.name)
 
     async def one(number: int, deployment: Deployment) -> None:
         client = App("client", home=deployment.open_client, clock=app.clock)
@@ -178,12 +196,12 @@ def cost(file: Path, *, input_: str, mock: str, as_json: bool, debug: bool) -> N
             found.append(await ended(app, machine, order.id))
 
     used: Used = run_virtual(lambda: try_out(app, one, runs=1, path=Way.FUNCTIONS))
-    ours = bill_of(f"Holdfast: {file.name}", used)
     theirs = standard(found[0].entered, retries=found[0].retries)
-    echo(_cost_json(found[0], ours, theirs) if as_json else "\n".join(_cost_lines(found[0], ours, theirs)))
+    return Compared(found[0], used, bill_of(f"Holdfast: {file.name}", used), theirs)
 
 
-def _cost_lines(found: Ended, ours: Bill, theirs: Bill) -> list[str]:
+def _cost_lines(found: Compared) -> list[str]:
+    ended, ours, theirs = found.ended, found.ours, found.theirs
     rows = [
         [each.what, f"{float(each.count):.4g}", dollars(each.usd * 1_000_000)]
         for bill in (theirs, ours)
@@ -192,7 +210,7 @@ def _cost_lines(found: Ended, ours: Bill, theirs: Bill) -> list[str]:
     ]
     ratio = theirs.usd / ours.usd if ours.usd else None
     return [
-        f"{found.status}: {found.entered} states entered, {found.retries} retries",
+        f"{ended.status}: {ended.entered} states entered, {ended.retries} retries",
         f"Prices of {US_EAST_1.region}, on demand, {US_EAST_1.date}; without what the tasks cost.",
         "",
         *table(["each", "count", "$ per million"], rows),
@@ -201,7 +219,7 @@ def _cost_lines(found: Ended, ours: Bill, theirs: Bill) -> list[str]:
     ]
 
 
-def _cost_json(found: Ended, ours: Bill, theirs: Bill) -> str:
+def _cost_json(found: Compared) -> str:
     def told(bill: Bill) -> dict[str, Any]:
         return {
             "usd_per_million": float(bill.usd_per_million),
@@ -211,10 +229,10 @@ def _cost_json(found: Ended, ours: Bill, theirs: Bill) -> str:
     return as_json(
         {
             "prices": {"region": US_EAST_1.region, "date": US_EAST_1.date},
-            "status": found.status,
-            "states_entered": found.entered,
-            "retries": found.retries,
-            "step_functions": told(theirs),
-            "holdfast": told(ours),
+            "status": found.ended.status,
+            "states_entered": found.ended.entered,
+            "retries": found.ended.retries,
+            "step_functions": told(found.theirs),
+            "holdfast": told(found.ours),
         }
     )

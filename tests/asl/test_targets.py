@@ -1,0 +1,67 @@
+"""Functions that do tasks: the step of each is made once, and never taken for that of another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.asl.machines import app_in_virtual_time, states, task
+
+import holdfast as hf
+from holdfast.asl import targets
+from holdfast.testing import run_virtual
+
+
+def made_for(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, targets.Limits]]:
+    """What steps are made for, from now on."""
+    made: list[tuple[str, targets.Limits]] = []
+    make = targets.step_for
+
+    def counted(target: Any, resource: str, limits: targets.Limits) -> Any:
+        made.append((resource, limits))
+        return make(target, resource, limits)
+
+    monkeypatch.setattr(targets, "step_for", counted)
+    return made
+
+
+def answers(machine: hf.asl.StateMachine, app: hf.App, *inputs: Any) -> list[Any]:
+    async def main() -> list[Any]:
+        async with app.worker():
+            return [await machine(each) for each in inputs]
+
+    return run_virtual(main)
+
+
+def test_the_step_of_a_task_is_made_once_for_all_executions(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = made_for(monkeypatch)
+    app = app_in_virtual_time()
+    machine = app.state_machine("till", states("Pay", Pay=task("pay")), tasks={"pay": lambda given: given["cents"]})
+    assert answers(machine, app, *({"cents": cents} for cents in range(10))) == list(range(10))
+    assert len(made) == 1
+
+
+def test_states_of_one_resource_with_functions_of_their_own_keep_them() -> None:
+    app = app_in_virtual_time()
+    both = states("First", First=task("pay", Next="Then", ResultPath="$.first"), Then=task("pay", ResultPath="$.then"))
+    machine = app.state_machine("till", both, tasks={"First": lambda _: "one", "Then": lambda _: "two"})
+    assert answers(machine, app, {}, {}) == [{"first": "one", "then": "two"}] * 2
+
+
+def test_a_limit_that_a_path_sets_is_that_of_each_execution(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = made_for(monkeypatch)
+    app = app_in_virtual_time()
+    limited = states("Pay", Pay=task("pay", TimeoutSecondsPath="$.patience"))
+    machine = app.state_machine("till", limited, tasks={"pay": lambda given: given["patience"]})
+    assert answers(machine, app, {"patience": 5}, {"patience": 7}, {"patience": 5}) == [5, 7, 5]
+    assert [limits.timeout_seconds for _, limits in made] == [5, 7]
+
+
+def test_only_so_many_steps_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "KEPT_STEPS", 2)
+    made = made_for(monkeypatch)
+    app = app_in_virtual_time()
+    limited = states("Pay", Pay=task("pay", TimeoutSecondsPath="$"))
+    machine = app.state_machine("till", limited, tasks={"pay": lambda given: given})
+    assert answers(machine, app, 1, 2, 3, 3, 2, 1) == [1, 2, 3, 3, 2, 1]
+    assert [limits.timeout_seconds for _, limits in made] == [1, 2, 3, 1]
