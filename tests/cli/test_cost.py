@@ -165,7 +165,7 @@ async def awaiting() -> None:
 """
 
 
-@pytest.mark.parametrize(("name", "units_without_looks", "units_of_a_look"), [("parent", 20, 5), ("awaiting", 37, 8)])
+@pytest.mark.parametrize(("name", "units_without_looks", "units_of_a_look"), [("parent", 19, 5), ("awaiting", 37, 8)])
 def test_looks_at_what_is_awaited_for_ten_minutes_are_eight(shop, name, units_without_looks, units_of_a_look):
     shop.path("family.py").write_text(FAMILY)
     result = shop.invoke("cost", "workflow", name, "--yes", "--json", app="family:app")

@@ -59,7 +59,7 @@ def test_a_zombie_at_any_write_changes_nothing_and_is_fenced(sampled_stage: Stag
 
 def test_a_swarm_comes_to_the_end_it_comes_to_undisturbed() -> None:
     report = run_swarm(ACTOR_SCENARIOS, range(SWARM_SEEDS))
-    assert report.events["fenced"] >= SWARM_SEEDS
+    assert report.events["fenced"] >= SWARM_SEEDS / 2, "processes that never came late prove nothing"
 
 
 EXPECTED = {
