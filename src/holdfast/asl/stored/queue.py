@@ -1,4 +1,4 @@
-"""The tasks of an activity that wait for a worker: an item each, taken by the first conditional write."""
+"""The tasks of an activity that wait for a worker: each is taken by the first conditional write, once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,12 @@ PARTITION: Final = "activity#"
 SORT: Final = "t#"
 WAITS: Final = "WAITS"
 TAKEN: Final = "TAKEN"
+MARKS: Final = "m#"
 LOOKED_AT: Final = 20
+
+REMEMBERED_MS: Final = 7 * 24 * 3_600_000
+"""How long it is known that a task was taken. A process that has put it there and died before it could record that puts
+it there again when the execution goes on: it must not go to a second worker then."""
 
 
 class Waiting(Struct, frozen=True):
@@ -40,30 +45,43 @@ _decode: Final = stored(Waiting, "a task of an activity")
 
 
 async def put(store: Store, activity: str, waiting: Waiting) -> None:
-    """Let a task wait for a worker. The same task again changes nothing."""
-    sort = f"{SORT}{waiting.since_ms:012x}{ids.fingerprint(waiting.token.encode())}"
-    item = Item(partition=PARTITION + activity, sort=sort, status=WAITS, body=_encode(waiting))
+    """Let a task wait for a worker. The same task again changes nothing, also after a worker has taken it."""
+    place, mark = _place(activity, waiting), _mark(activity, waiting)
+    item = Item(partition=place.partition, sort=place.sort, body=_encode(waiting))
     with suppress(Refused):  # it waits already, or was taken
-        await write_for_caller(store, Put(item, ABSENT), ours=partial(eq, item))
+        await write_for_caller(store, Put(mark, ABSENT), Put(item, ABSENT), ours=partial(eq, mark))
 
 
-async def take(store: Store, activity: str) -> Waiting | None:
+async def take(store: Store, activity: str, now_ms: int) -> Waiting | None:
     """The task that has waited longest, for one worker; ``None`` if none waits.
 
     It is handed out once. If the worker never hears of it, the Task ends by its own time, as on AWS.
     """
     page = await store.query(PARTITION + activity, prefix=SORT, limit=LOOKED_AT)
     for item in page.items:
-        mine = replace(item, status=TAKEN, owner=ids.new_id())
-        if item.status == WAITS and await _is_ours(store, mine):
-            return _decode(item.body)
+        waiting = _decode(item.body)
+        if await _is_ours(store, activity, waiting, now_ms):
+            return waiting
     return None
 
 
-async def _is_ours(store: Store, mine: Item) -> bool:
+async def _is_ours(store: Store, activity: str, waiting: Waiting, now_ms: int) -> bool:
+    """Take a task with one write: a crash leaves it where it was, or leaves nothing in the way of others."""
+    waits = _mark(activity, waiting)
+    mine = replace(waits, status=TAKEN, owner=ids.new_id(), expires_at=now_ms + REMEMBERED_MS)
     try:
-        await write_for_caller(store, Put(mine, StatusIn((WAITS,))), ours=partial(eq, mine))
+        await write_for_caller(store, Put(mine, StatusIn((WAITS,))), _place(activity, waiting), ours=partial(eq, mine))
     except Refused:
         return False
-    await store.write(Delete(mine.partition, mine.sort))
     return True
+
+
+def _mark(activity: str, waiting: Waiting) -> Item:
+    """What says whether a task waits or was taken. It outlives the task, so that the task is not put there again."""
+    return Item(partition=PARTITION + activity, sort=MARKS + ids.fingerprint(waiting.token.encode()), status=WAITS)
+
+
+def _place(activity: str, waiting: Waiting) -> Delete:
+    """Where a task waits, in the order of time; to be deleted when it is taken."""
+    sort = f"{SORT}{waiting.since_ms:012x}{ids.fingerprint(waiting.token.encode())}"
+    return Delete(PARTITION + activity, sort)

@@ -89,13 +89,23 @@ async def _next(service: Service, activity: str) -> Waiting:
     pause = FIRST_PAUSE_SECONDS
     store = service.call.app.runtime().home.store
     while True:
-        found = await take(store, activity)
+        found = await take(store, activity, service.now_ms())
         if found is None:
             await asyncio.sleep(pause)
             pause = min(pause * PAUSE_GROWTH, LONGEST_PAUSE_SECONDS)
-        elif await _waits(service, found.token):  # else its time is over, or its execution
-            await CallbackHandle(found.token, service.call.app.runtime).heartbeat()
+        elif await _begun(service, found.token):  # else its time is over, or its execution
             return found
+
+
+async def _begun(service: Service, token: str) -> bool:
+    """Tell the execution that a worker has its task, if it still waits for that."""
+    if not await _waits(service, token):
+        return False
+    try:
+        await CallbackHandle(token, service.call.app.runtime).heartbeat()
+    except InvalidToken:  # it ended just now
+        return False
+    return True
 
 
 async def _handle(service: Service, token: str) -> CallbackHandle:
