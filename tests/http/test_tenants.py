@@ -36,11 +36,13 @@ UNPLACED = {
     "GET /v1/dlq/{message}",
     "POST /v1/dlq/{message}/redrive",
     "DELETE /v1/dlq/{message}",
+    "POST /",
 }
 WHOLE = {f"GET /v1/{name}" for name in ("overview", "outbox", "schedules", "leases", "workers", "audit")}
 """Routes about the whole home: no tenant's caller may use them."""
 
-"""Routes without an id in the path: each has a test of its own below, or in ``test_repairs``."""
+"""Routes without an id in the path: each has a test of its own below, in ``test_repairs``, or in
+``states/test_rights``."""
 
 
 def test_no_other_route_is_without_an_id():

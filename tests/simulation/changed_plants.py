@@ -90,7 +90,7 @@ def forgotten_pending() -> AbstractContextManager[object]:
 
 def unnoted_suspension() -> AbstractContextManager[object]:
     """What a body waits for is not noted when its execution is suspended."""
-    return mock.patch.object(Execution, "_keep_notes", return_value=None)
+    return mock.patch.object(Execution, "_keep", return_value=None)
 
 
 def early_patches() -> AbstractContextManager[object]:

@@ -17,7 +17,7 @@ from holdfast.http.limits import check_body, check_size
 from holdfast.http.local import LocalCallers
 from holdfast.http.messages import Request, Response
 from holdfast.http.problems import Problem, fault, problem_of
-from holdfast.http.routes import Found, find, no_route
+from holdfast.http.routes import Found, find
 from holdfast.http.tenants import check_tenant
 from holdfast.texts import frames_of
 from holdfast.tracing import within
@@ -50,7 +50,7 @@ async def respond(
     caller = ""
     try:
         check_size(request, chosen.limits)
-        found = _find(request, chosen)
+        found = find(request.method, request.path, chosen)
         route = found.route
         head = replace(request, body=b"")
         right = route.right_in(app, found.names, head)
@@ -84,13 +84,6 @@ async def respond(
     target = "" if found is None or not caller else " ".join(found.names.values())
     app.telemetry.emit("http_answered", route=named, status=response.status, caller=caller, target=target)
     return response if request.method != "HEAD" else Response(response.status, response.headers)
-
-
-def _find(request: Request, options: Options) -> Found:
-    found = find(request.method, request.path)
-    if found.route.is_served is not None and not found.route.is_served(options):
-        raise no_route()
-    return found
 
 
 def _check(caller: Caller, right: Right, found: Found) -> str:

@@ -189,6 +189,10 @@ for _each in ROUTES:
     _BY_LENGTH.setdefault(len(_each.parts), []).append((_each.parts, _each))
 
 
+EVERYTHING: Final = Options(asl=True)
+"""All that can be served."""
+
+
 class Found(Struct, frozen=True):
     """A route, and the values of the names in its path."""
 
@@ -196,8 +200,8 @@ class Found(Struct, frozen=True):
     names: dict[str, str]
 
 
-def find(method: str, path: str) -> Found:
-    """The route of a request. ``HEAD`` has the route of ``GET``. Raises ``Problem`` 404 or 405."""
+def find(method: str, path: str, options: Options = EVERYTHING) -> Found:
+    """The route of a request, of those that are served. ``HEAD`` has that of ``GET``. Raises ``Problem`` 404 or 405."""
     try:
         given = tuple(unquote(part, errors="strict") for part in path.split("/")[1:])
     except UnicodeDecodeError:
@@ -206,7 +210,7 @@ def find(method: str, path: str) -> Found:
     allowed: list[str] = []
     for parts, route in _BY_LENGTH.get(len(given), ()):
         names = _names(parts, given)
-        if names is None:
+        if names is None or not (route.is_served is None or route.is_served(options)):
             continue
         if route.method == wanted:
             return Found(route, names)
