@@ -18,6 +18,7 @@ from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.items import HEAD, Put, Update
 from holdfast.ports import Home
 from holdfast.testing import VirtualClock
+from holdfast.testing.world import swift
 
 OTHER = "another process"
 JOURNAL = "j#"
@@ -144,9 +145,8 @@ class Setting:
 async def open_setting(of_model: Callable[[Setting], Awaitable[None]], *, paid: bool = False, **limits: float):
     """A worker with one entity ``of_model``. ``paid``: each write is billed, so that some wait for others."""
     setting = Setting(writes_are_paid=paid)
-    setting.app = app = hf.App(
-        "shop", home=setting.open_home, clock=setting.clock, limits=hf.Limits(sweep_seconds=3600.0, **limits)
-    )
+    quiet = swift(hf.Limits(sweep_seconds=3600.0))
+    setting.app = app = hf.App("shop", home=setting.open_home, clock=setting.clock, limits=replace(quiet, **limits))
     app.to_bus(Placed)
 
     @app.consumer(Placed)

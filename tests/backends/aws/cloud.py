@@ -24,6 +24,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.ports import Home
 from holdfast.runtime.lambda_ import LambdaHandler
 from holdfast.testing.virtual_time import VirtualClock, run_virtual
+from holdfast.testing.world import swift
 
 URL = "aws://test?region=eu-west-1"
 TIMEOUT_SECONDS = 60
@@ -135,7 +136,7 @@ class Cloud:
                 home, store=Outage(home.store, self), doorbell=doorbell, invoker=doorbell, bus=self.bus or home.bus
             )
 
-        app = hf.App("shop", home=open_home, clock=self.clock)
+        app = hf.App("shop", home=open_home, clock=self.clock, limits=swift())
         assert self._build is not None
         self._build(app)
         return app
