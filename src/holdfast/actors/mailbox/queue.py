@@ -30,7 +30,7 @@ MOST_PASSED_OVER: Final = 100
 
 
 PLENTY: Final = 200
-"""While so many messages wait in memory, the inbox is not looked into: a look reads all that waits there."""
+"""While this number of messages waits in memory, the inbox is not looked into: a look reads all that waits there."""
 
 Answer = asyncio.Future["Outcome"]
 
