@@ -73,7 +73,7 @@ def parse(definition: Mapping[str, Any]) -> Machine:
     """The machine that a definition describes. It is presumed to be valid; raises ``InvalidInput`` where it cannot be
     read at all.
     """
-    text = json.dumps(definition, ensure_ascii=False, separators=(",", ":"))
+    text = _text(definition)
     language = definition.get("QueryLanguage", JSONPATH)
     try:
         processor = _processor(definition, language)
@@ -82,13 +82,19 @@ def parse(definition: Mapping[str, Any]) -> Machine:
     return Machine(processor, language, definition.get("TimeoutSeconds"), digest_of(text), text)
 
 
+def _text(definition: Mapping[str, Any]) -> str:
+    return json.dumps(definition, ensure_ascii=False, separators=(",", ":"))
+
+
 def _processor(written: Mapping[str, Any], language: str) -> Processor:
     config: dict[str, Any] = written.get("ProcessorConfig") or {}
+    distributed = config.get("Mode") == DISTRIBUTED
     return Processor(
         start_at=written["StartAt"],
         states={name: _state(name, each, language) for name, each in written["States"].items()},
-        distributed=config.get("Mode") == DISTRIBUTED,
+        distributed=distributed,
         execution_type=config.get("ExecutionType", "STANDARD"),
+        text=_text({"QueryLanguage": language, **written}) if distributed else "",
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast import ids
 from holdfast.asl.arns import EXPRESS, Arn
+from holdfast.asl.ending import Stop
 from holdfast.asl.reading import redrives_of
 from holdfast.errors import InvalidState
 from holdfast.http.states import asked
@@ -20,7 +21,6 @@ from holdfast.http.states.standing import (
     REDRIVABLE,
     RUNNING,
     Standing,
-    Stop,
     of_head,
     standing_of,
 )
