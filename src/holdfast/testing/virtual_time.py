@@ -319,7 +319,9 @@ def _place_of(task: asyncio.Task[Any]) -> str:
 
 
 class VirtualClock:
-    """A ``Clock`` that follows a virtual loop. ``offset_ms`` makes it wrong, like the clocks of real machines."""
+    """A ``Clock`` that follows a virtual loop: the one that is named, or the one that runs when it is asked first; the
+    next one when that is closed. ``offset_ms`` makes it wrong, like the clocks of real machines.
+    """
 
     def __init__(self, loop: VirtualTimeLoop | None = None, *, offset_ms: int = 0) -> None:
         self._loop = loop
@@ -327,7 +329,7 @@ class VirtualClock:
 
     def now_ms(self) -> int:
         """Milliseconds since the Unix epoch, in virtual time."""
-        if self._loop is None:
+        if self._loop is None or self._loop.is_closed():
             loop = asyncio.get_running_loop()
             assert isinstance(loop, VirtualTimeLoop), "a VirtualClock shows the time of a VirtualTimeLoop only"
             self._loop = loop

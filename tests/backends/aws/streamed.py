@@ -44,10 +44,9 @@ class StreamSettings:
 class StreamedDatabase(DynamoDatabase):
     """``kept`` counts the heads that the stream has brought into the index, ``disorder`` what happened to records."""
 
-    settings = StreamSettings()
-
     def __init__(self, client: Any) -> None:
         super().__init__(client)
+        self.settings = StreamSettings()
         self.kept = 0
         self.disorder = Report()
         self._records: list[Record] = []
