@@ -12,11 +12,11 @@ from holdfast.asl.about import declared_about
 from holdfast.asl.arns import Account
 from holdfast.asl.binding import Tasks
 from holdfast.asl.connections import Connection
-from holdfast.asl.definition import Machine, definition_json, parse
+from holdfast.asl.definition import Machine, definition_text, parse
 from holdfast.asl.distributed import MapRuns
 from holdfast.asl.errors import Error
 from holdfast.asl.frames import Bounds, Cursor
-from holdfast.asl.jsontext import compact
+from holdfast.asl.jsontext import written
 from holdfast.asl.machine import Continue, Program, first_cursor, run_machine
 from holdfast.asl.quotas import Compat
 from holdfast.asl.stored.records import EXPRESS
@@ -94,7 +94,7 @@ class StateMachine:
             return self.machine
         found = self._machines.use(definition)
         if found is None:
-            found = self._machines[definition] = parse(definition_json(definition))
+            found = self._machines[definition] = parse(definition)
         return found
 
     def program(self, machine: Machine) -> Program:
@@ -106,10 +106,10 @@ class StateMachine:
 
         Raises as the ``start`` of a workflow.
         """
-        return await self.workflow.start(compact(_or_empty(input)), self.machine.text, **options)
+        return await self.workflow.start(written(_or_empty(input)), self.machine.text, **options)
 
     async def __call__(self, input: Any = None) -> Any:
-        return await self.workflow(compact(_or_empty(input)), self.machine.text)
+        return await self.workflow(written(_or_empty(input)), self.machine.text)
 
     def handle(self, id: str) -> Handle[Any]:
         """A handle on an execution that was started earlier, here or elsewhere. Looks nothing up."""
@@ -138,9 +138,9 @@ def declare(
         raise ConfigurationError(
             f"{name!r} is the workflow of the machines that requests create; give this one another name"
         )
-    written = definition_json(definition)
-    refuse_invalid(written, name, Profile(aws=False, express=type == "EXPRESS"))
-    machine = parse(written)
+    text = definition_text(definition)
+    refuse_invalid(text, name, Profile(aws=False, express=type == "EXPRESS"))
+    machine = parse(text)
     bound = Services(app, tasks or {}, http, aws=aws)
     bound.check(machine, name)
     app.registry.add_errors((Error,))

@@ -12,7 +12,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from holdfast.asl.errors import DATA_LIMIT_EXCEEDED, EXCEED_TOLERATED_FAILURE_THRESHOLD, Error, StatesError
+from holdfast.asl.errors import DATA_LIMIT_EXCEEDED, EXCEED_TOLERATED_FAILURE_THRESHOLD, RUNTIME, Error, StatesError
 from holdfast.asl.events import History
 from holdfast.asl.frames import Cursor
 from holdfast.asl.machine import Continue, first_cursor, run_machine
@@ -21,7 +21,7 @@ from holdfast.asl.maps.writers import Results, written
 from holdfast.asl.orders import Child, MapCursor, MapOrder
 from holdfast.asl.quotas import EXPRESS_SECONDS
 from holdfast.asl.together import Ended, TooMuch, together
-from holdfast.errors import ExecutionError, PayloadTooLarge
+from holdfast.errors import ExecutionError, PayloadTooLarge, SerializationError
 from holdfast.replay.naming import place
 from holdfast.workflows.definition import Step, Workflow
 from holdfast.workflows.operations.child import call_child
@@ -97,6 +97,8 @@ class MapRuns:
             raise failure_of(error) from error
         except PayloadTooLarge as error:
             raise StatesError(DATA_LIMIT_EXCEEDED, str(error)) from error
+        except SerializationError as error:
+            raise StatesError(RUNTIME, str(error)) from error
 
     # ── A child execution ───────────────────────────────────────────────────────────────────────────────────────────
 

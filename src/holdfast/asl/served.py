@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.asl.about import About
-from holdfast.asl.definition import Machine, definition_json, parse
+from holdfast.asl.definition import Machine, parse
 from holdfast.asl.distributed import MapRuns
 from holdfast.asl.errors import Error
 from holdfast.asl.frames import Bounds, Cursor
@@ -71,7 +71,7 @@ class ServedMachines:
         """The machine of a definition that is known to be one."""
         found = self._machines.use(definition)
         if found is None:
-            found = self._machines[definition] = parse(definition_json(definition))
+            found = self._machines[definition] = parse(definition)
         return found
 
 
