@@ -21,12 +21,12 @@ from holdfast.asl.quotas import Compat
 from holdfast.asl.stored.records import EXPRESS
 from holdfast.asl.validation import Profile, refuse_invalid
 from holdfast.asl.work import Services
+from holdfast.asl.workflow import MachineWorkflow
 from holdfast.bounded import Bounded
 from holdfast.errors import ConfigurationError
 from holdfast.kernel.runtime import Declares
 from holdfast.registrations import SERVED
 from holdfast.workflows.declared import WorkflowPolicy
-from holdfast.workflows.definition import Workflow
 from holdfast.workflows.operations.new_run import continue_as_new
 from holdfast.workflows.scope import activation_for, current
 
@@ -60,7 +60,7 @@ class StateMachine:
         self.bounds = Bounds()
         self._machines: Bounded[str, Machine] = Bounded(KEPT_MACHINES)
         timeout = machine.timeout_seconds
-        self.workflow: Workflow[..., Any] = Workflow(
+        self.workflow = MachineWorkflow(
             self._body(),
             app.runtime,
             name=name,
