@@ -9,7 +9,7 @@ from holdfast.workflows.definition import Workflow
 
 
 class MachineWorkflow(Workflow[..., Any]):
-    """A workflow whose input has the definition beside what the machine is given."""
+    """A workflow whose input holds the definition and what the machine is given."""
 
     def begins_alike(self, began: bytes, input: bytes) -> bool:
         """Whether the machine is given the same: the definition is code, and code may have changed since (G11, G13)."""
