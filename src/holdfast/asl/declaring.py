@@ -22,12 +22,12 @@ from holdfast.asl.quotas import Compat
 from holdfast.asl.stored.records import EXPRESS
 from holdfast.asl.validation import Profile, refuse_invalid
 from holdfast.asl.work import Services
+from holdfast.asl.workflow import MachineWorkflow
 from holdfast.bounded import Bounded
 from holdfast.errors import ConfigurationError
 from holdfast.kernel.runtime import Declares
 from holdfast.registrations import SERVED
 from holdfast.workflows.declared import WorkflowPolicy
-from holdfast.workflows.definition import Workflow
 from holdfast.workflows.operations.new_run import continue_as_new
 from holdfast.workflows.scope import activation_for, current
 
@@ -62,7 +62,7 @@ class StateMachine:
         self._machines: Bounded[str, Machine] = Bounded(KEPT_MACHINES)
         self.maps = MapRuns(app, name, INTERPRETER, self)
         timeout = machine.timeout_seconds
-        self.workflow: Workflow[..., Any] = Workflow(
+        self.workflow = MachineWorkflow(
             self._body(),
             app.runtime,
             name=name,

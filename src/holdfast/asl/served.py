@@ -17,9 +17,9 @@ from holdfast.asl.distributed import MapRuns
 from holdfast.asl.errors import Error
 from holdfast.asl.frames import Bounds, Cursor
 from holdfast.asl.machine import Continue, Program, first_cursor, run_machine
+from holdfast.asl.workflow import MachineWorkflow
 from holdfast.bounded import Bounded
 from holdfast.registrations import SERVED
-from holdfast.workflows.definition import Workflow
 from holdfast.workflows.operations.new_run import continue_as_new
 from holdfast.workflows.scope import activation_for
 
@@ -42,7 +42,7 @@ class ServedMachines:
         self.bounds = Bounds()
         self._machines: Bounded[str, Machine] = Bounded(KEPT_MACHINES)
         app.registry.add_errors((Error,))
-        self.workflow: Workflow[..., Any] = Workflow(self._body(), app.runtime, name=SERVED, version=INTERPRETER)
+        self.workflow = MachineWorkflow(self._body(), app.runtime, name=SERVED, version=INTERPRETER)
         app.registry.add_workflow(self.workflow)
         self.maps = MapRuns(app, SERVED, INTERPRETER, self)
         app.registry.machines[SERVED] = self
