@@ -119,6 +119,38 @@ def test_an_invalid_machine_is_not_drawn(shop):
     )
 
 
+HOSTILE = {
+    "empty": b"",
+    "blank": b" \n",
+    "null": b"null",
+    "bytes": bytes(range(256)),
+    "deep": b"[" * 100_000,
+    "deep objects": b'{"a":' * 5_000 + b"1" + b"}" * 5_000,
+    "half a pair": rb'{"StartAt":"\ud800","States":{"\ud800":{"Type":"Succeed"}}}',
+    "no number": b'{"StartAt":"S","States":{"S":{"Type":"Pass","Result":NaN,"End":true}}}',
+    "beyond": b'{"StartAt":"S","States":{"S":{"Type":"Pass","Result":1e999,"End":true}}}',
+    "twice": b'{"StartAt":"S","States":{"S":{"Type":"Succeed"},"S":{"Type":"Succeed"}}}',
+    "huge": b'{"Comment": "' + b"x" * 1_100_000 + b'","StartAt":"S","States":{"S":{"Type":"Succeed"}}}',
+}
+
+
+@pytest.mark.parametrize("command", [("lint",), ("test", "--state", "S"), ("run",), ("graph",), ("cost",)], ids=str)
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
+def test_a_file_that_is_no_definition_is_told_in_a_few_words(command, content, shop):
+    shop.path("{m}.json").write_bytes(content)
+    result = shop.invoke("asl", *command, "{m}.json")
+    assert result.exit_code in (1, 2)
+    assert len(result.stdout + result.stderr) < 2_000
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("input", ["NaN", "1e999", r'"\ud800"', "[" * 70 + "]" * 70, "{"])
+@pytest.mark.parametrize("command", [("test", "--state", "Done"), ("run", "--mock", '{"Pay": {"Return": 1}}')], ids=str)
+def test_an_input_that_is_no_json_is_wrong_usage(command, input, shop, checkout):
+    result = shop.invoke("asl", *command, checkout, "--input", input)
+    assert (result.exit_code, "is not JSON" in result.stderr) == (2, True)
+
+
 # ── Whole machines ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 BUSY_AT_FIRST = '[{"Throw": {"Error": "Busy", "Cause": "later"}}, {"Return": {"paid": true}}]'

@@ -6,14 +6,13 @@ for by ``.sync``, a job of Batch say, is not offered: map a workflow that waits.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, cast
 
 from holdfast.asl.errors import Error
-from holdfast.asl.jsontext import compact
+from holdfast.asl.jsontext import compact, read
 from holdfast.asl.resources import REQUEST_RESPONSE, WAIT_FOR_TASK_TOKEN, is_lambda, resource_of
 from holdfast.asl.teststate.shapes import SDK, SERVICES
 from holdfast.asl.validation.kinds import is_list, is_object
@@ -82,7 +81,7 @@ class Amazon:
         payload = compact(asked.get("Payload", {})).encode()
         answer = self._sent("lambda", "Invoke", {**asked, "Payload": payload}, is_sdk=False)
         text = answer.pop("Payload").read().decode()
-        told: Any = json.loads(text) if text else None
+        told: Any = read(text) if text else None
         if "FunctionError" in answer:
             named = told.get("errorType") if is_object(told) else None
             raise Error(str(named or "Lambda.Unknown"), text)

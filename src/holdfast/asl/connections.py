@@ -18,6 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from msgspec import Struct
 
 from holdfast.asl.errors import Error
+from holdfast.asl.jsontext import NotJson, read
 from holdfast.asl.validation.kinds import is_object
 from holdfast.errors import ConfigurationError
 from holdfast.workflows.scope import current
@@ -171,7 +172,7 @@ def _answered(answer: tuple[int, str, list[tuple[str, str]], bytes]) -> dict[str
     for name, value in headers:
         told.setdefault(name.lower(), []).append(value)
     try:
-        body: Any = json.loads(text)
-    except ValueError:
+        body: Any = read(text)
+    except NotJson:
         body = text
     return {"Headers": told, "ResponseBody": body, "StatusCode": status, "StatusText": reason}

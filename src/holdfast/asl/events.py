@@ -41,16 +41,13 @@ def recorded() -> Generator[list[Event]]:
 
 
 class History:
-    """Numbers the events of one execution, from ``count`` on, and keeps them for a reader.
-
-    Those of a child execution are not ``kept``: they belong to a history of its own.
-    """
+    """Numbers the events of one execution, from ``count`` on, and keeps them for a reader."""
 
     __slots__ = ("_events", "count")
 
-    def __init__(self, count: int = 0, *, kept: bool = True) -> None:
+    def __init__(self, count: int = 0) -> None:
         self.count = count
-        self._events = _reader.get() if kept else None
+        self._events = _reader.get()
 
     def add(self, type: str, before: int, details: Mapping[str, Any]) -> int:
         """Add an event now, and answer its number."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from holdfast.asl.jsontext import compact, is_array, is_number, is_object, same
+from holdfast.asl.jsontext import NotJson, compact, is_array, is_number, is_object, read, same
 from holdfast.asl.randomness import Randomness
 
 LONGEST_RANGE: Final = 1_000
@@ -174,8 +174,8 @@ def _parsed(value: Any) -> Any:
     if not text.strip():
         return None
     try:
-        return json.loads(text)
-    except ValueError as error:
+        return read(text)
+    except NotJson as error:
         raise IntrinsicFailure(f"Invalid JSON: {error}") from error
 
 

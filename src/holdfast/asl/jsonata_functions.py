@@ -9,11 +9,12 @@ Functions".
 from __future__ import annotations
 
 import hashlib
-import json
 import uuid
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final
+
+from holdfast.asl.jsontext import NotJson, read
 
 RANGE_ITEMS: Final = 1_000_000
 ALGORITHMS: Final = {"MD5": "md5", "SHA-1": "sha1", "SHA-256": "sha256", "SHA-384": "sha384", "SHA-512": "sha512"}
@@ -57,8 +58,8 @@ def parse(text: str | None) -> Any:
     if text is None:
         return None
     try:
-        return json.loads(text)
-    except ValueError as error:
+        return read(text)
+    except NotJson as error:
         raise BadArgument(f"$parse was given what is not JSON: {error}") from error
 
 

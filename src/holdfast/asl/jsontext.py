@@ -1,9 +1,76 @@
-"""JSON as AWS prints it inside messages and strings: compact, in the order of the fields, without ASCII escapes."""
+"""JSON text of state machines: read strictly, and written as AWS prints it inside messages and strings.
+
+What is read here can be stored, sent and read again by anything: no NaN, no number beyond a float, no half of a
+surrogate pair, no nesting that ends a recursion. Of a field that an object has twice the last one counts, as at AWS.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any, TypeGuard
+from typing import Any, Final, NoReturn, TypeGuard
+
+import msgspec
+
+from holdfast.codec.jsontext import NESTING_LIMIT_LEVELS, UNREADABLE, nests_too_deep
+from holdfast.errors import InvalidInput
+
+DEFINITION_LEVELS: Final = 120
+"""How deep lists and objects of a definition may nest."""
+
+DEFINITION_CHARACTERS: Final = 1_048_576
+"""How long a definition may be (API Reference, "CreateStateMachine", ``definition``)."""
+
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class NotJson(InvalidInput):
+    """A text is no JSON, or holds what cannot be carried on. Its message says what, and quotes nothing of the text."""
+
+
+class TooDeep(NotJson):
+    """A text nests deeper than it may."""
+
+
+def read(text: str, levels: int = NESTING_LIMIT_LEVELS) -> Any:
+    """The value of a JSON text, which nests at most ``levels`` deep. Raises ``NotJson``.
+
+    >>> read('{"b": [1, 1.0], "a": null}')
+    {'b': [1, 1.0], 'a': None}
+    """
+    try:
+        data = text.encode()
+        if not nests_too_deep(data, levels):
+            return _decode(data)
+    except UNREADABLE as error:
+        raise NotJson(_why(text, error)) from None
+    raise TooDeep(f"it nests more than {levels} levels deep")
+
+
+def _why(text: str, error: Exception) -> str:
+    """What is wrong, with the place if it is the grammar."""
+    try:
+        json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as told:
+        return str(told)
+    if "out of range" in str(error):
+        return "it has a number that is out of range"
+    return "it has half of a surrogate pair, which is no character of Unicode"
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"JSON has no {name}")
+
+
+def written(value: Any, levels: int = NESTING_LIMIT_LEVELS) -> str:
+    """A value of Python as JSON text that ``read`` reads again. Raises ``NotJson``."""
+    try:
+        text = compact(value)
+    except RecursionError:
+        raise TooDeep(f"it nests more than {levels} levels deep") from None
+    except (TypeError, ValueError) as error:
+        raise NotJson(f"it has no JSON form: {error}") from None
+    read(text, levels)
+    return text
 
 
 def compact(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -11,7 +10,7 @@ from holdfast.asl.about import About
 from holdfast.asl.arns import STATE_MACHINE, Account, read_arn
 from holdfast.asl.catalogue import Catalogue
 from holdfast.asl.errors import TASK_FAILED, Error, StatesError
-from holdfast.asl.jsontext import compact
+from holdfast.asl.jsontext import NotJson, compact, read
 from holdfast.asl.resources import SYNC, SYNC_2
 from holdfast.asl.runners import Runner
 from holdfast.asl.served import served_by
@@ -82,8 +81,9 @@ async def _started(doing: Doing, app: Declares, randomness: Randomness, token: s
 def _input_text(runner: Runner, given: Any) -> str:
     text = given if isinstance(given, str) else compact(given)
     try:
+        read(text)
         return runner.input_text(text)
-    except ValueError as error:
+    except NotJson as error:
         told = f"Invalid State Machine Execution Input: '{error}'"
         raise StatesError("StepFunctions.InvalidExecutionInputException", told) from error
 
@@ -115,7 +115,7 @@ async def _awaited(doing: Doing, runner: Runner, about: About, definition: str, 
     told |= {"OutputDetails": {"Included": True}, "Status": "SUCCEEDED", "StopDate": doing.run.now_ms()}
     if doing.resource.pattern == SYNC:
         return _sorted(told | {"Output": compact(output)})
-    return _sorted(told | {"Input": json.loads(input), "Output": output})
+    return _sorted(told | {"Input": read(input), "Output": output})
 
 
 async def _find(doing: Doing, app: Declares, arn: str) -> Found | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from holdfast.asl.about import About
-from holdfast.asl.jsontext import compact
+from holdfast.asl.jsontext import compact, read
+from holdfast.asl.quotas import EXPRESS_SECONDS
 from holdfast.asl.served import ServedMachines
 from holdfast.workflows.definition import Workflow
 from holdfast.workflows.launch import launch
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from holdfast.asl.definition import Machine
     from holdfast.items import Item
     from holdfast.kernel.runtime import Runtime
-
-EXPRESS_SECONDS: Final = 300
-"""How long an express execution may take (Step Functions Developer Guide, "Quotas")."""
 
 
 class DeclaredMachine(Protocol):
@@ -70,9 +67,9 @@ class Runner(Struct, frozen=True):
     def input_text(self, text: str) -> str:
         """The input as the workflow is given it. A start in Python and one by request write the same JSON alike.
 
-        Raises ``ValueError`` if it is no JSON.
+        Raises ``NotJson``.
         """
-        return compact(json.loads(text)) if self.is_declared else text
+        return compact(read(text)) if self.is_declared else text
 
     def arguments(self, about: About, definition: str, input: str) -> tuple[Any, ...]:
         """The arguments of the workflow."""

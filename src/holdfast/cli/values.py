@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
+from holdfast.asl.jsontext import NotJson, read
 from holdfast.clock import SystemClock
 from holdfast.duration import seconds
 from holdfast.errors import InvalidInput
@@ -44,14 +44,10 @@ def usable(path: Path, how: str) -> Generator[None]:
 def json_value(text: str) -> Any:
     """The value of strict JSON."""
     try:
-        return json.loads(json_text(text), parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
+        return read(json_text(text))
+    except NotJson as error:
         shown = repr(text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…")
         raise click.BadParameter(f"{shown} is not JSON: {error}. Quote texts twice: '\"text\"'") from error
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} has no JSON form")
 
 
 def tag(text: str) -> tuple[str, str]:

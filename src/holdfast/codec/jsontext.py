@@ -125,17 +125,17 @@ def _with_sorted_fields(value: object, tree: Any) -> Any:
     return unchanged
 
 
-def nests_too_deep(data: bytes) -> bool:
-    """Whether lists and objects nest more than ``NESTING_LIMIT_LEVELS`` deep in this JSON text.
+def nests_too_deep(data: bytes, levels: int = NESTING_LIMIT_LEVELS) -> bool:
+    """Whether lists and objects nest more than ``levels`` deep in this JSON text.
 
     >>> nests_too_deep(b"[" * 64 + b"]" * 64), nests_too_deep(b"[" * 65 + b"]" * 65)
     (False, True)
     """
-    if len(data) <= 2 * NESTING_LIMIT_LEVELS or data.count(b"[") + data.count(b"{") <= NESTING_LIMIT_LEVELS:
+    if len(data) <= 2 * levels or data.count(b"[") + data.count(b"{") <= levels:
         return False
     brackets = _outside_text(data, _NO_STRUCTURE).translate(_AS_LISTS)
     # Each round strips the innermost level; a text is as deep as the rounds it takes. All loops run in C.
-    for _ in range(NESTING_LIMIT_LEVELS):
+    for _ in range(levels):
         if not brackets:
             return False
         brackets = brackets.replace(b"[]", b"")

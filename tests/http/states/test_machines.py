@@ -56,6 +56,23 @@ async def test_the_same_machine_again_is_no_error_and_another_one_is(serving):
         )
 
 
+NO_VALUES = ["NaN", "1e999", r'"\ud800"', "[" * 200 + "]" * 200]
+
+
+@pytest.mark.parametrize("value", NO_VALUES, ids=["nan", "beyond", "half a pair", "deep"])
+async def test_a_definition_that_is_no_strict_json_is_refused(value, serving):
+    text = '{"StartAt":"S","States":{"S":{"Type":"Pass","End":true,"Result":' + value + "}}}"
+    async with serving() as boto:
+        refusal = await refused(boto.create_state_machine(name="orders", definition=text, roleArn=ROLE))
+        assert refusal[0] == "InvalidDefinition"
+        validated = await boto.validate_state_machine_definition(definition=text)
+        assert validated["result"] == "FAIL"
+        assert len(validated["diagnostics"]) == 1
+        assert (await refused(boto.test_state(definition=text, stateName="S", roleArn=ROLE)))[0] == "InvalidDefinition"
+        inner = boto.test_state(definition='{"Type": "Succeed"}', input=value, roleArn=ROLE)
+        assert (await refused(inner))[0] == "InvalidExecutionInput"
+
+
 async def test_many_who_create_the_same_machine_at_once_create_one(serving):
     async with serving() as boto:
         calls = (boto.create_state_machine(name="orders", definition=PASS, roleArn=ROLE) for _ in range(5))

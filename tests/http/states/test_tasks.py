@@ -7,7 +7,7 @@ import json
 
 import pytest
 from tests.http.states.test_executions import FUNCTION, definition, ended, execution, start, task
-from tests.http.states.test_machines import PASS, ROLE, arn, refused
+from tests.http.states.test_machines import NO_VALUES, PASS, ROLE, arn, refused
 
 TIMED_OUT = ("TaskTimedOut", "Task Timed Out: 'Provided task does not exist anymore'")
 INVALID = ("InvalidToken", "Invalid Token: 'Invalid token'")
@@ -109,6 +109,25 @@ async def test_a_late_answer_is_told_so_and_a_forged_token_is_none(mapped, servi
             assert await refused(boto.send_task_success(taskToken=forged, output="1")) == INVALID
         no_json = await refused(boto.send_task_success(taskToken=token, output="{"))
     assert no_json[0] == "InvalidOutput"
+
+
+@pytest.mark.parametrize("output", NO_VALUES, ids=["nan", "beyond", "half a pair", "deep"])
+async def test_an_output_that_is_no_strict_json_is_refused_and_the_task_waits_on(output, mapped, serving, eventually):
+    async with serving() as boto:
+        token = await asked(boto, mapped, eventually)
+        assert (await refused(boto.send_task_success(taskToken=token, output=output)))[0] == "InvalidOutput"
+        await boto.send_task_success(taskToken=token, output="17")
+        assert (await ended(boto, "m", "e"))["output"] == "17"
+
+
+@pytest.mark.parametrize("input", NO_VALUES, ids=["nan", "beyond", "half a pair", "deep"])
+async def test_an_input_that_is_no_strict_json_is_refused(input, served, serving):
+    async with serving() as boto:
+        for type in ("STANDARD", "EXPRESS"):
+            created = await boto.create_state_machine(name=type, definition=PASS, roleArn=ROLE, type=type)
+            call = boto.start_execution if type == "STANDARD" else boto.start_sync_execution
+            given = call(stateMachineArn=created["stateMachineArn"], name="e", input=input)
+            assert (await refused(given))[0] == "InvalidExecutionInput"
 
 
 async def test_a_task_that_is_silent_fails_and_can_be_caught_by_name(mapped, serving, eventually):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.asl.definition.machine import Machine, definition_json, digest_of, parse, state_of
+from holdfast.asl.definition.machine import Machine, definition_text, parse, state_of
 from holdfast.asl.definition.rules import Catcher, ChoiceRule, Retrier
 from holdfast.asl.definition.states import (
     JSONATA,
@@ -36,8 +36,7 @@ __all__ = [
     "Succeed",
     "Task",
     "Wait",
-    "definition_json",
-    "digest_of",
+    "definition_text",
     "parse",
     "state_of",
 ]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +24,7 @@ from holdfast.asl.definition.states import (
     Task,
     Wait,
 )
+from holdfast.asl.jsontext import DEFINITION_CHARACTERS, DEFINITION_LEVELS, NotJson, compact, is_object, read, written
 from holdfast.errors import InvalidInput
 
 KINDS: Final[Mapping[str, type[State]]] = {
@@ -36,59 +35,59 @@ DISTRIBUTED: Final = "DISTRIBUTED"
 
 
 class Machine(Struct, frozen=True):
-    """A definition, ready to run. ``digest`` names its exact text."""
+    """A definition, ready to run. ``text`` is all of it, as compact JSON."""
 
     processor: Processor
-    language: str
     timeout_seconds: int | None
-    digest: str
     text: str
 
 
-def definition_json(definition: str | Path | Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON of a definition that is given as a dict, as JSON text, or as the path of a file that holds it.
+def definition_text(definition: str | Path | Mapping[str, Any]) -> str:
+    """The text of a definition that is given as a dict, as JSON text, or as the path of a file that holds it.
 
-    Raises ``InvalidInput`` if it is no JSON object, and what reading the file raises.
+    Raises ``InvalidInput`` for a dict that has no JSON form, and what reading the file raises.
     """
     if isinstance(definition, Mapping):
-        return dict(definition)
+        return written(dict(definition), DEFINITION_LEVELS)
     text = str(definition)
     if isinstance(definition, Path) or not text.lstrip().startswith("{"):
-        text = Path(text).read_text(encoding="utf-8")
-    try:
-        parsed: Any = json.loads(text)
-    except ValueError as error:
-        raise InvalidInput(f"the definition of a state machine is JSON, and this is not: {error}") from error
-    if not isinstance(parsed, dict):
-        raise InvalidInput("the definition of a state machine is a JSON object")
-    return cast("dict[str, Any]", parsed)
+        with Path(text).open(encoding="utf-8") as file:
+            return file.read(DEFINITION_CHARACTERS + 1)  # of a longer one it is enough to know that it is
+    return text
 
 
-def digest_of(text: str) -> str:
-    """What names a definition: a digest of its text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:40]
-
-
-def parse(definition: Mapping[str, Any]) -> Machine:
+def parse(definition: str | Mapping[str, Any]) -> Machine:
     """The machine that a definition describes. It is presumed to be valid; raises ``InvalidInput`` where it cannot be
     read at all.
     """
-    text = json.dumps(definition, ensure_ascii=False, separators=(",", ":"))
-    language = definition.get("QueryLanguage", JSONPATH)
+    found = _object(definition)
     try:
-        processor = _processor(definition, language)
+        processor = _processor(found, found.get("QueryLanguage", JSONPATH))
     except (KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
         raise InvalidInput(f"this is no state machine: {type(error).__name__}: {error}") from error
-    return Machine(processor, language, definition.get("TimeoutSeconds"), digest_of(text), text)
+    return Machine(processor, found.get("TimeoutSeconds"), compact(found))
+
+
+def _object(definition: str | Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        text = definition if isinstance(definition, str) else written(dict(definition), DEFINITION_LEVELS)
+        found = read(text, DEFINITION_LEVELS)
+    except NotJson as error:
+        raise InvalidInput(f"the definition of a state machine is JSON, and this is not: {error}") from error
+    if not is_object(found):
+        raise InvalidInput("the definition of a state machine is a JSON object")
+    return found
 
 
 def _processor(written: Mapping[str, Any], language: str) -> Processor:
     config: dict[str, Any] = written.get("ProcessorConfig") or {}
+    distributed = config.get("Mode") == DISTRIBUTED
     return Processor(
         start_at=written["StartAt"],
         states={name: _state(name, each, language) for name, each in written["States"].items()},
-        distributed=config.get("Mode") == DISTRIBUTED,
+        distributed=distributed,
         execution_type=config.get("ExecutionType", "STANDARD"),
+        text=compact({"QueryLanguage": language, **written}) if distributed else "",
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -15,7 +14,7 @@ from msgspec import Struct
 
 from holdfast.asl.definition import Map
 from holdfast.asl.errors import ITEM_READER_FAILED, StatesError
-from holdfast.asl.jsontext import compact, is_array, is_object
+from holdfast.asl.jsontext import NotJson, compact, is_array, is_object, read
 from holdfast.asl.maps.items import Item
 from holdfast.asl.paths import read_definite
 from holdfast.asl.templates import evaluated, filled, of_type
@@ -190,6 +189,6 @@ def _values(value: Any, pointer: str) -> list[Any]:
 def parsed_json(text: str) -> Any:
     """The JSON in a text. Raises ``States.ItemReaderFailed``."""
     try:
-        return json.loads(text)
-    except ValueError as error:
+        return read(text)
+    except NotJson as error:
         raise StatesError(ITEM_READER_FAILED, f"Unable to parse JSON: {error}") from error

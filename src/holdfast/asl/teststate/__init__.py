@@ -6,15 +6,14 @@ assert (tested.status, tested.next_state) == ("SUCCEEDED", "Ship")
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.asl.definition import Task, definition_json
-from holdfast.asl.jsontext import compact
+from holdfast.asl.definition import Task, definition_text
+from holdfast.asl.jsontext import compact, written
 from holdfast.asl.randomness import seeded
 from holdfast.asl.teststate.contexts import given_context, made_context
 from holdfast.asl.teststate.mocks import check_fields, check_state, result_of
@@ -54,18 +53,18 @@ async def test_state(  # noqa: PLR0913 - the fields of AWS's request, each named
     Raises ``Refused``, an ``InvalidInput``, for what AWS refuses.
     """
     fields: dict[str, Any] = {
-        "definition": json.dumps(definition_json(definition)),
-        "input": json.dumps({} if input is None else input),
+        "definition": definition_text(definition),
+        "input": written({} if input is None else input),
         "inspectionLevel": level,
         "stateName": state,
         "stateConfiguration": dict(configuration or {}),
     }
     if mock is not None:
-        fields["mock"] = {**mock, **({"result": json.dumps(mock["result"])} if "result" in mock else {})}
+        fields["mock"] = {**mock, **({"result": written(mock["result"])} if "result" in mock else {})}
     if variables is not None:
-        fields["variables"] = json.dumps(variables)
+        fields["variables"] = written(variables)
     if context is not None:
-        fields["context"] = json.dumps(context)
+        fields["context"] = written(context)
     return await tested(request_of(fields), perform, BOUND_BY_ANY_NAME)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from holdfast.asl.definition import State, Task
 from holdfast.asl.definition.states import Working
+from holdfast.asl.jsontext import NotJson, read
 from holdfast.asl.resources import resource_of
 from holdfast.asl.teststate.refusal import Refused
 from holdfast.asl.teststate.request import Request
@@ -54,8 +54,8 @@ WAITING: Final = ("sync", "waitForTaskToken")
 def given_context(written: str, state: State) -> dict[str, Any]:
     """The context that a request gives. Raises ``Refused``."""
     try:
-        context = json.loads(written)
-    except ValueError as error:
+        context = read(written)
+    except NotJson as error:
         raise invalid(f"it is not JSON: {error}") from error
     if not is_object(context):
         raise invalid("it must be an object")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from holdfast.asl.definition import Map, Parallel, State, Task
+from holdfast.asl.jsontext import NotJson, read
 from holdfast.asl.resources import REQUEST_RESPONSE, SYNC, is_activity, resource_of
 from holdfast.asl.teststate.contexts import waits
 from holdfast.asl.teststate.refusal import DEFINITION, Refused
@@ -59,8 +59,8 @@ def check_reader(request: Request) -> None:
 def result_of(mock: Mock, state: State) -> Any:
     """The result that a mock stands for, if it is one that the state can have. Raises ``Refused``."""
     try:
-        result = json.loads(mock.result or "null")
-    except ValueError as error:
+        result = read(mock.result or "null")
+    except NotJson as error:
         raise Refused("Mocked result must be valid JSON") from error
     match state:
         case Map() if state.result_writer is not None:

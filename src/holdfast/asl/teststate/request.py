@@ -5,13 +5,13 @@ Source: https://docs.aws.amazon.com/step-functions/latest/apireference/API_TestS
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
+from holdfast.asl import jsontext
 from holdfast.asl.definition import State, state_of
 from holdfast.asl.teststate.refusal import DEFINITION, INPUT, Refused
 from holdfast.asl.validation import Profile, rejection, validate, validate_state
@@ -106,6 +106,6 @@ def named(machine: Mapping[str, Any], name: str) -> dict[str, Any] | None:
 def json_of(text: str, what: str, aws_code: str = INPUT) -> Any:
     """The value of a JSON text. Raises ``Refused``, which names the field."""
     try:
-        return json.loads(text)
-    except ValueError as error:
+        return jsontext.read(text)
+    except jsontext.NotJson as error:
         raise Refused(f"Invalid {what}: {error}", aws_code) from error

@@ -17,13 +17,11 @@ from holdfast.asl.validation.diagnostic import (
     ERROR,
     SCHEMA,
     STYLE,
-    TOO_DEEP,
     WARNING,
     Diagnostic,
     Path,
 )
 from holdfast.asl.validation.json_text import Place, line_and_column, places, read
-from holdfast.asl.validation.kinds import is_list, is_object
 from holdfast.asl.validation.states import machine, state
 from holdfast.asl.validation.visit import JSONATA, JSONPATH, Profile, Visit
 from holdfast.errors import InvalidInput
@@ -41,25 +39,21 @@ __all__ = [
     "validate_state",
 ]
 
-DEEPEST: Final = 120
-"""How deep objects and lists may be within each other."""
 MOST_RESULTS: Final = 100
 
 
 def validate(definition: str | Mapping[str, Any], profile: Profile | None = None) -> list[Diagnostic]:
     """What is wrong with a definition, or may be. Text gets lines and columns; a mapping has none."""
-    value = read(definition) if isinstance(definition, str) else dict(definition)
+    value = read(definition)
     if isinstance(value, Diagnostic):
         return [value]
-    if is_too_deep(value):
-        return [Diagnostic(ERROR, TOO_DEEP, f"The definition is nested more than {DEEPEST} deep")]
     top = JSONPATH if value.get("QueryLanguage", JSONPATH) == JSONPATH else JSONATA
     visit = Visit(profile or Profile(), top, top, [], {}, {})
     machine(visit, value)
     return located(definition, visit.findings) if isinstance(definition, str) else visit.findings
 
 
-def refuse_invalid(definition: Mapping[str, Any], name: str, profile: Profile) -> None:
+def refuse_invalid(definition: str, name: str, profile: Profile) -> None:
     """Raise ``InvalidInput`` with all errors of the definition of a machine, if it has any."""
     errors = [each for each in validate(definition, profile) if each.severity == ERROR]
     if errors:
@@ -72,23 +66,9 @@ def validate_state(definition: str, profile: Profile | None = None) -> list[Diag
     value = read(definition)
     if isinstance(value, Diagnostic):
         return [value]
-    if is_too_deep(value):
-        return [Diagnostic(ERROR, TOO_DEEP, f"The definition is nested more than {DEEPEST} deep")]
     visit = Visit(profile or Profile(), JSONPATH, JSONPATH, [], {}, {})
     state(visit, (), value)
     return located(definition, visit.findings)
-
-
-def is_too_deep(value: Any) -> bool:
-    """Whether the rules, which go into each value, would run out of stack."""
-    level: list[Any] = [value]
-    for _ in range(DEEPEST):
-        level = [
-            inner for each in level for inner in (each.values() if is_object(each) else each if is_list(each) else ())
-        ]
-        if not level:
-            return False
-    return True
 
 
 def located(text: str, findings: Iterable[Diagnostic]) -> list[Diagnostic]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from holdfast.asl.validation.diagnostic import ERROR, INVALID_JSON, SCHEMA, Diagnostic, Path
+from holdfast.asl import jsontext
+from holdfast.asl.validation.diagnostic import ERROR, INVALID_JSON, SCHEMA, TOO_DEEP, Diagnostic, Path
 from holdfast.asl.validation.kinds import is_object
 
 SOURCE_CHARACTERS: Final = 500
@@ -36,20 +37,38 @@ class Place(NamedTuple):
     again: bool
 
 
-def read(text: str) -> dict[str, Any] | Diagnostic:
-    """The object that a text is, or what is wrong with it."""
+def read(definition: str | Mapping[str, Any]) -> dict[str, Any] | Diagnostic:
+    """The object that a definition is, or what is wrong with its text."""
+    if not isinstance(definition, str):
+        try:
+            definition = jsontext.written(dict(definition), jsontext.DEFINITION_LEVELS)
+        except jsontext.NotJson as error:
+            return refused("", error)
+    if len(definition) > jsontext.DEFINITION_CHARACTERS:
+        told = f"Definition must not be longer than {jsontext.DEFINITION_CHARACTERS} characters"
+        return Diagnostic(ERROR, SCHEMA, told)
     not_an_object = Diagnostic(ERROR, SCHEMA, "Definition must be a valid JSON object")
-    if not text.strip():
+    if not definition.strip():
         return not_an_object
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        return unreadable(text, error)
-    except RecursionError:
-        return Diagnostic(ERROR, INVALID_JSON, "The definition is nested too deeply to be read")
-    except ValueError as error:  # a number of thousands of digits
-        return Diagnostic(ERROR, INVALID_JSON, str(error))
+        value = jsontext.read(definition, jsontext.DEFINITION_LEVELS)
+    except jsontext.NotJson as error:
+        return refused(definition, error)
     return value if is_object(value) else not_an_object
+
+
+def refused(text: str, error: jsontext.NotJson) -> Diagnostic:
+    """The diagnostic for a text that is no JSON, or holds what is not carried on."""
+    if isinstance(error, jsontext.TooDeep):
+        return Diagnostic(ERROR, TOO_DEEP, f"The definition is nested more than {jsontext.DEFINITION_LEVELS} deep")
+    if text:
+        try:
+            json.loads(text)
+        except json.JSONDecodeError as malformed:
+            return unreadable(text, malformed)
+        except ValueError:  # a number of thousands of digits
+            pass
+    return Diagnostic(ERROR, INVALID_JSON, f"The definition is no JSON: {error}")
 
 
 def unreadable(text: str, error: json.JSONDecodeError) -> Diagnostic:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from holdfast.asl.definition import Machine, definition_json, parse
+from holdfast.asl.definition import Machine, definition_text, parse
 from holdfast.asl.drawing import diagram_of, outline, svg
 from holdfast.asl.teststate import StateOutcome, test_state
 from holdfast.asl.validation import ERROR, Diagnostic, Profile, refuse_invalid, validate
@@ -56,7 +56,7 @@ def lint(files: tuple[Path, ...], *, aws: bool, express: bool, template: bool, a
 
 def _text_of(file: Path) -> str:
     with usable(file, "read"):
-        return file.read_text(encoding="utf-8")
+        return definition_text(file)
 
 
 def _lint_lines(found: Sequence[tuple[Path, Diagnostic]], files: int) -> list[str]:
@@ -130,9 +130,10 @@ def test(  # noqa: PLR0913 - one for each field of the request
     del debug  # the root of the command line looks at it
     if mock is not None and error is not None:
         raise click.UsageError("--mock is for work that succeeds, --error for work that fails; give one of them")
+    _text_of(file)  # to say at once that it cannot be read
     outcome = asyncio.run(
         test_state(
-            _text_of(file),
+            file,
             state=state,
             input=json_value(input_),
             mock=_mock(mock, error, cause),
@@ -192,6 +193,6 @@ def _graph_json(diagram: Any) -> str:
 
 def machine_in(file: Path) -> Machine:
     """The machine in a file. Raises ``InvalidInput`` for a definition that Step Functions would refuse."""
-    definition = definition_json(_text_of(file))
-    refuse_invalid(definition, file.name, Profile(aws=False))
-    return parse(definition)
+    text = _text_of(file)
+    refuse_invalid(text, file.name, Profile(aws=False))
+    return parse(text)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.app import App
-from holdfast.asl.definition import Machine, definition_json, parse
+from holdfast.asl.definition import Machine, parse
 from holdfast.asl.drawing import diagram_of, svg
 from holdfast.asl.events import Event
 from holdfast.asl.reading import events_of
@@ -55,7 +55,7 @@ def show(session: Session, *, workflow: str, id: str, as_svg: bool) -> None:
     async def read(opened: App) -> tuple[Machine, list[Event]]:
         found, events = await events_of(opened.runtime(), partition_of(workflow, id))
         begun = msgspec.json.decode(found.record.input, type=Begun)
-        return parse(definition_json(begun.definition)), events
+        return parse(begun.definition), events
 
     machine, events = session.run(read, app)
     states = standing(events)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from holdfast.asl.arns import EXPRESS, STATE_MACHINE
+from holdfast.asl.ending import ABORTED
 from holdfast.asl.events import Event
 from holdfast.asl.jsontext import compact
 from holdfast.asl.reading import events_of, redrives_of
@@ -16,7 +17,7 @@ from holdfast.http.states import asked
 from holdfast.http.states.faults import invalid_arn
 from holdfast.http.states.names import execution_arn
 from holdfast.http.states.service import Answer, Service, seconds
-from holdfast.http.states.standing import ABORTED, Standing, of_head, standing_of
+from holdfast.http.states.standing import Standing, of_head, standing_of
 
 DATA: Final = ("input", "output", "parameters", "assignedVariables")
 """Details that are payloads: JSON as text, which ``includeExecutionData=False`` leaves out."""

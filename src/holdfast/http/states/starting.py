@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from random import Random
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -10,7 +9,9 @@ from uuid import UUID
 from holdfast import ids
 from holdfast.asl.about import About
 from holdfast.asl.arns import Arn
-from holdfast.asl.runners import EXPRESS_SECONDS, Runner
+from holdfast.asl.jsontext import NotJson, read
+from holdfast.asl.quotas import EXPRESS_SECONDS
+from holdfast.asl.runners import Runner
 from holdfast.asl.stored.records import EXPRESS, Alias, Revision, StoredMachine
 from holdfast.errors import ConfigurationError, IdempotencyMismatch, PayloadTooLarge
 from holdfast.http.states import asked
@@ -128,8 +129,8 @@ def _check_input(input: str) -> None:
             f"Invalid State Machine Execution Input: 'input is over {LARGEST_INPUT_BYTES} bytes'",
         )
     try:
-        json.loads(input)
-    except ValueError as error:
+        read(input)
+    except NotJson as error:
         raise Fault("InvalidExecutionInput", f"Invalid State Machine Execution Input: '{error}'") from None
 
 

@@ -7,12 +7,12 @@ only who has a genuine token learns that it is late.
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Final
 
 from msgspec import Raw
 
-from holdfast.asl.errors import Error
+from holdfast.asl.errors import LONGEST_CAUSE_CHARACTERS, LONGEST_ERROR_CHARACTERS, Error
+from holdfast.asl.jsontext import NotJson, read
 from holdfast.asl.stored.queue import Waiting, take
 from holdfast.client import CallbackHandle
 from holdfast.errors import InvalidToken
@@ -38,8 +38,8 @@ async def succeed(service: Service, request: asked.SendTaskSuccess) -> Answer:
     if len(request.output.encode()) > LARGEST_OUTPUT_BYTES:
         raise Fault("InvalidOutput", f"Invalid Output: 'it is over {LARGEST_OUTPUT_BYTES} bytes'")
     try:
-        json.loads(request.output)
-    except ValueError as error:
+        read(request.output)
+    except NotJson as error:
         raise Fault("InvalidOutput", f"Invalid Output: '{error}'") from None
     handle = await _handle(service, request.task_token)
     try:
@@ -51,7 +51,7 @@ async def succeed(service: Service, request: asked.SendTaskSuccess) -> Answer:
 
 async def fail(service: Service, request: asked.SendTaskFailure) -> Answer:
     """End a task badly, once."""
-    if len(request.error) > 256 or len(request.cause) > 32_768:
+    if len(request.error) > LONGEST_ERROR_CHARACTERS or len(request.cause) > LONGEST_CAUSE_CHARACTERS:
         raise invalid_request("the error has at most 256 characters, and the cause 32,768")
     handle = await _handle(service, request.task_token)
     try:
