@@ -132,6 +132,9 @@ async def test_a_map_run_that_runs_is_given_more_room(begun, work, serving):
         await boto.update_map_run(mapRunArn=map_run, maxConcurrency=3)
         told = await until(boto, map_run, running=3)
         assert told["maxConcurrency"] == 3
+        async with asyncio.timeout(60):
+            while work.running < 3:
+                await asyncio.sleep(0.02)
         work.opened.set()
         assert (await ended(boto, "m", "e"))["status"] == "SUCCEEDED"
     assert work.most == 3
