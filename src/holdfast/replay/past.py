@@ -112,7 +112,7 @@ class Past:
         self._marks, self._reached = frozenset(marks), frozenset(reached)
         if replayed:
             self._backlog = Backlog(replayed, strict=strict)
-            self.reopened = replayed[-1] == Resumed(0)
+            self.reopened = isinstance(last := replayed[-1], Resumed) and last.retries > 0
             self.continues = strict and not self.reopened
         if strict and begun:
             finished = NO_OPERATIONS if self._backlog is None else self._backlog.positions

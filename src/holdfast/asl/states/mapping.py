@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from msgspec.structs import replace
 
 from holdfast.asl import processing
+from holdfast.asl.branches import aborting, branch
 from holdfast.asl.definition import Map, Processor
 from holdfast.asl.errors import EXCEED_TOLERATED_FAILURE_THRESHOLD, StatesError
 from holdfast.asl.events import History, Trail
@@ -76,12 +78,11 @@ async def _ran(
         batcher = Batcher.of(visit, effective, state.item_batcher)
         inputs = [(Item(number, batch), batch) for number, batch in enumerate(batched(inputs, batcher))]
     iterate = partial(_child, state) if processor.distributed else _iteration
-    starts = [
-        partial(iterate, run, _frame(frame, visit, processor, f"{place}[{item.index}]/", item), item, given)
-        for item, given in inputs
-    ]
+    frames = [_frame(frame, visit, processor, f"{place}[{item.index}]/", item) for item, _ in inputs]
+    starts = [partial(iterate, run, each, *pair) for each, pair in zip(frames, inputs, strict=True)]
     too_much = _too_much(processor, tolerance, len(starts))
-    ended = await together(starts, _limit(processor, concurrency), too_much)
+    with aborting(frames):
+        ended = await together(starts, _limit(processor, concurrency), too_much)
     if state.result_writer is None:
         return [each.output for each in ended if each.error is None]
     children = [
@@ -94,7 +95,10 @@ async def _ran(
 async def _iteration(run: Run, frame: Frame, item: Item, given: Any) -> Any:
     frame.trail.note("MapIterationStarted", index=item.index)
     try:
-        output = await run.branch(run, frame, given)
+        output = await branch(run, frame, given)
+    except asyncio.CancelledError:
+        frame.trail.note("MapIterationAborted", index=item.index)
+        raise
     except StatesError:
         frame.trail.note("MapIterationFailed", index=item.index)
         raise

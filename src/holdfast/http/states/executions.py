@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast import ids
 from holdfast.asl.arns import EXPRESS, Arn
+from holdfast.asl.ending import Stop
 from holdfast.asl.reading import redrives_of
 from holdfast.errors import InvalidState
 from holdfast.http.states import asked
@@ -20,7 +21,6 @@ from holdfast.http.states.standing import (
     REDRIVABLE,
     RUNNING,
     Standing,
-    Stop,
     of_head,
     standing_of,
 )
@@ -42,10 +42,10 @@ async def describe(service: Service, request: asked.OfExecution) -> Answer:
     arn = _standard(request.execution_arn)
     standing = await standing_of(service, arn)
     told = standing.described(request.included_data)
-    at = await redrives_of(service.call.app.runtime().home.store, standing.head.partition)
-    told["redriveCount"] = len(at)
-    if at:
-        told["redriveDate"] = seconds(at[-1])
+    store = service.call.app.runtime().home.store
+    told["redriveCount"], at_ms = await redrives_of(store, standing.head.partition, standing.record)
+    if at_ms:
+        told["redriveDate"] = seconds(at_ms)
     if standing.status in REDRIVABLE:
         told["redriveStatus"] = "REDRIVABLE"
     else:
