@@ -6,11 +6,14 @@ import asyncio
 import logging
 
 import pytest
+from msgspec import Raw
 from msgspec.structs import replace
 
 import holdfast as hf
-from holdfast.items import Update
+from holdfast.coordination.inbox import INBOX_PREFIX
+from holdfast.items import Put, RevisionIs, Update
 from holdfast.workflows.record import decode_record, encode_record, partition_of
+from holdfast.workflows.view import view_of
 
 WHY = "the journal and the code disagree at charge#0"
 
@@ -176,3 +179,35 @@ async def test_a_clean_up_that_nothing_can_wake_is_blocked_again_and_can_be_term
         await handle.terminate()
         with pytest.raises(hf.ExecutionTerminated):
             await handle
+
+
+async def test_a_message_that_cannot_be_read_blocks_and_what_came_with_it_is_kept(app, reaches, eventually):
+    tokens = []
+
+    @app.step
+    async def ask(token: str) -> None:
+        tokens.append(token)
+
+    @app.workflow
+    async def job() -> list[str]:
+        answer = hf.callback(str)
+        await ask(answer.token)
+        return [await hf.signal("go", str), await answer]
+
+    async with app.worker():
+        handle = await job.start(id="j")
+        await eventually(lambda: tokens)
+        await reaches(handle, "SUSPENDED")
+    async with app:
+        await handle.signal("go", "on")
+        await app.callback(tokens[0]).answer(value=Raw(b"NaN"))
+    async with app.worker():
+        blocked = await reaches(handle, "BLOCKED")
+        assert "a message to an execution in the store cannot be read" in (blocked.blocked or "")
+        store, place = app.runtime().home.store, partition_of("job", "j")
+        assert [each.name for each in (await view_of(app.runtime(), place)).untaken] == ["go"]
+        (damaged,) = [each for each in (await store.query(place, prefix=INBOX_PREFIX)).items if b"NaN" in each.body]
+        mended = replace(damaged, body=damaged.body.replace(b"NaN", b'"17"'))
+        await store.write(Put(mended, RevisionIs(damaged.revision)))
+        await handle.signal("look", "again")
+        assert await handle == ["on", "17"]

@@ -74,6 +74,11 @@ class Begun(Struct, frozen=True):
     definition: str
 
 
+def begun_with(input: bytes) -> Begun:
+    """What the input of a workflow says that runs machines, of whichever machine."""
+    return msgspec.json.decode(input, type=Begun)
+
+
 def declared_role(account: Account, machine: str) -> str:
     """The role of a machine that the app declares. It is a name only."""
     return f"arn:aws:iam::{account.account}:role/{machine}"
@@ -95,7 +100,7 @@ def declared_about(account: Account, machine: str, id: str, express_since_ms: in
 
 def given_to_declared(record: ExecutionRecord, account: Account, *, is_express: bool) -> Given:
     """What an execution of a machine that the app declares was started with."""
-    begun = msgspec.json.decode(bytes(record.input), type=Begun)
+    begun = begun_with(bytes(record.input))
     since = record.created_at if is_express else None
     return Given(begun.input, begun.definition, declared_about(account, record.workflow, record.id, since))
 

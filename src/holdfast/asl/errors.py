@@ -70,7 +70,13 @@ LONGEST_CAUSE_BYTES: Final = 12_000
 CUT: Final = "… (cut)"
 
 
-def _cut(cause: str) -> str:
+LONGEST_ERROR_CHARACTERS: Final = 256
+LONGEST_CAUSE_CHARACTERS: Final = 32_768
+"""What requests may give (API Reference, "StopExecution" and "SendTaskFailure", ``error`` and ``cause``)."""
+
+
+def cut(cause: str) -> str:
+    """A cause that the record of an error can hold: itself, or its beginning."""
     whole, kept = cause, len(cause)
     while (size := len(json.dumps(cause, ensure_ascii=False).encode(errors="backslashreplace"))) > LONGEST_CAUSE_BYTES:
         kept = kept * LONGEST_CAUSE_BYTES // size - len(CUT)
@@ -82,11 +88,12 @@ class Error(Exception):
     """Raise it in a task: ``hf.asl.Error("CardDeclined", "…")`` fails the state with this error and cause.
 
     Any other exception fails it with the name of its class as the error, and its message as the cause. A cause that is
-    too long for the record of an error is cut.
+    too long for the record of an error is cut, and a name over 256 characters.
     """
 
     def __init__(self, error: str | None, cause: str | None = None) -> None:
-        cause = None if cause is None else _cut(cause)
+        error = None if error is None else error[:LONGEST_ERROR_CHARACTERS]
+        cause = None if cause is None else cut(cause)
         super().__init__(error, cause)
         self.error = error
         self.cause = cause

@@ -54,16 +54,15 @@ def never() -> int:
 class History:
     """Numbers the events of one execution, from ``count`` on, and keeps them for a reader.
 
-    Those of a child execution are not ``kept``: they belong to a history of its own. ``redrives`` answers how often the
-    execution had been redriven when its body came to where it is.
+    ``redrives`` answers how often the execution had been redriven when its body came to where it is.
     """
 
     __slots__ = ("_events", "count", "redrives")
 
-    def __init__(self, count: int = 0, redrives: Callable[[], int] = never, *, kept: bool = True) -> None:
+    def __init__(self, count: int = 0, redrives: Callable[[], int] = never) -> None:
         self.count = count
         self.redrives = redrives
-        self._events = _reader.get() if kept else None
+        self._events = _reader.get()
 
     def add(self, type: str, before: int, details: Mapping[str, Any]) -> int:
         """Add an event now, and answer its number."""

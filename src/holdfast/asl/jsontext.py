@@ -32,7 +32,7 @@ class TooDeep(NotJson):
 
 
 def read(text: str, levels: int = NESTING_LIMIT_LEVELS) -> Any:
-    """The value of a JSON text, which nests at most so many ``levels`` deep. Raises ``NotJson``.
+    """The value of a JSON text, which nests at most ``levels`` deep. Raises ``NotJson``.
 
     >>> read('{"b": [1, 1.0], "a": null}')
     {'b': [1, 1.0], 'a': None}

@@ -27,7 +27,7 @@ from holdfast.asl.visit import Visit
 from holdfast.replay.naming import place
 
 if TYPE_CHECKING:
-    from holdfast.asl.frames import Work
+    from holdfast.asl.frames import Maps, Work
     from holdfast.asl.quotas import Compat
     from holdfast.replay.activation import Activation
 
@@ -45,8 +45,23 @@ class Program(Struct, frozen=True):
 
     machine: Machine
     tasks: Work
+    maps: Maps
     compat: Compat
     bounds: Bounds = Bounds()
+
+    def run(self, activation: Activation, history: History) -> Run:
+        """A run of it, at its beginning."""
+        return Run(
+            activation=activation,
+            tasks=self.tasks,
+            maps=self.maps,
+            history=history,
+            randomness=Randomness(lambda: activation.random),
+            pace=Pace(self.bounds),
+            compat=self.compat,
+            branch=_run_frame,
+            visits={},
+        )
 
 
 def first_cursor(machine: Machine, input: str, started_ms: int) -> Cursor:
@@ -58,16 +73,7 @@ async def run_machine(program: Program, activation: Activation, identity: Mappin
     """The output of the machine, from ``cursor`` on. Raises ``Error`` if it fails, ``Continue`` if it is long."""
     history = History(cursor.events, lambda: cursor.redrives + activation.retries)
     trail = Trail(history, cursor.last_event)
-    run = Run(
-        activation=activation,
-        tasks=program.tasks,
-        history=history,
-        randomness=Randomness(lambda: activation.random),
-        pace=Pace(program.bounds),
-        compat=program.compat,
-        branch=_run_frame,
-        visits={},
-    )
+    run = program.run(activation, history)
     frame = Frame(program.machine.processor, "", json.loads(cursor.variables), identity, trail, is_top=True)
     data = json.loads(cursor.input)
     if not history.count:

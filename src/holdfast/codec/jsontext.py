@@ -126,7 +126,7 @@ def _with_sorted_fields(value: object, tree: Any) -> Any:
 
 
 def nests_too_deep(data: bytes, levels: int = NESTING_LIMIT_LEVELS) -> bool:
-    """Whether lists and objects nest more than so many ``levels`` deep in this JSON text.
+    """Whether lists and objects nest more than ``levels`` deep in this JSON text.
 
     >>> nests_too_deep(b"[" * 64 + b"]" * 64), nests_too_deep(b"[" * 65 + b"]" * 65)
     (False, True)

@@ -11,6 +11,7 @@ from holdfast.clock import elapsed_seconds
 from holdfast.coordination.arrived import arrived
 from holdfast.coordination.inbox import INBOX_PREFIX, USED
 from holdfast.coordination.lease import Closed
+from holdfast.errors import StoreUnusable
 from holdfast.kernel.host import settled
 from holdfast.kernel.outcomes import AGAIN, LEAVING, Blocked, Ended, Idle, Rest
 from holdfast.kernel.ownership import ensure_sound
@@ -103,7 +104,11 @@ class Replaying(Struct, frozen=True, gc=False):
             await asyncio.wait((work.flushing,))
             ensure_sound(entity)
         if entity.hold.revision != work.program.first_revision:
-            await read_inbox(entity.partition, work, host)
+            try:
+                await read_inbox(entity.partition, work, host)
+            except Blocked:
+                advance(entity.partition, work, host)  # what has ended here is kept
+                raise
 
     async def run(self, entity: JournaledEntity, host: Host, /) -> Next:
         """See ``Stages``."""
@@ -158,17 +163,17 @@ class Replaying(Struct, frozen=True, gc=False):
 
 
 async def read_inbox(partition: str, work: Work, host: Host) -> None:
-    """Take in every message that is new."""
-    for message in await arrived(host.home, partition, INBOX_PREFIX):
-        _take_in(message, work)
-
-
-def _take_in(message: Item, work: Work) -> None:
-    if message.sort in work.receipts or message.status == USED:
-        return
-    work.receipts[message.sort] = work.program.acknowledge(message)
-    if (arrival := work.program.read(message)) is not None:
-        work.arrivals.append(arrival)
+    """Take in every message that is new: all of them, or none if one cannot be read. Raises ``Blocked`` for that one:
+    newer code may have written it, and who waits for an answer has to learn what it waits for.
+    """
+    there = await arrived(host.home, partition, INBOX_PREFIX)
+    messages = [each for each in there if each.sort not in work.receipts and each.status != USED]
+    try:
+        arrivals = [work.program.read(message) for message in messages]
+    except StoreUnusable as error:
+        raise Blocked(f"{error}, or terminate it") from error
+    work.receipts.update((message.sort, work.program.acknowledge(message)) for message in messages)
+    work.arrivals += [arrival for arrival in arrivals if arrival is not None]
 
 
 async def conclude(work: Work, host: Host) -> Ended:

@@ -154,6 +154,10 @@ class DeclaredWorkflow:
         """Whether this is the code of that version. Records of the old format have the digest of the body alone."""
         return version == self.version or (not self._named_version and version == old_code_version(self.function))
 
+    def begins_alike(self, began: bytes, input: bytes) -> bool:  # noqa: ARG002 - what others go by
+        """Whether an execution that has the input ``began`` now is what a start with another ``input`` is for (G11)."""
+        return False
+
     @property
     def is_pinned(self) -> bool:
         """Whether only the code that began an execution may go on with it."""

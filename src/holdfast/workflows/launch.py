@@ -114,7 +114,7 @@ async def _launch_with(unit: Unit, home: Home, workflow: DeclaredWorkflow, order
         head = _new_head(home, None, workflow, order, clock, run=run, epoch=there.epoch + 1)
         unit.add(head.partition, Put(head, _still_free(there, clock.now_ms())))
         return head
-    return _same_execution(there, order)
+    return _same_execution(there, workflow, order)
 
 
 async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, order: Launch, clock: Clock) -> Item:
@@ -135,7 +135,7 @@ async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, ord
             # The journal of the expired execution may still be there: a run of another number does not see it.
             when, run, epoch = _still_free(there, clock.now_ms()), decode_record(there.body).run + 1, there.epoch + 1
         else:
-            return _same_execution(there, order)
+            return _same_execution(there, workflow, order)
 
 
 async def cancel_before_start(
@@ -259,9 +259,9 @@ def gave_up(status: str, body: bytes) -> bool:
     return error is not None and error.message == NO_LONGER_AWAITED
 
 
-def _same_execution(there: Item, order: Launch) -> Item:
+def _same_execution(there: Item, workflow: DeclaredWorkflow, order: Launch) -> Item:
     record = decode_record(there.body)
-    if record.fingerprint == ids.fingerprint(order.input):
+    if record.fingerprint == ids.fingerprint(order.input) or workflow.begins_alike(bytes(record.input), order.input):
         return there
     raise IdempotencyMismatch(
         f"{record.workflow} {record.id!r} was already started with another input. Use another id, or the same input"

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.clock import between, iso, moment
 from holdfast.coordination.inbox import INBOX_PREFIX, MARKED, USED
+from holdfast.errors import StoreUnusable
 from holdfast.replay.entries import Done, Entry, Failed, Progressed, Received
 from holdfast.texts import masked
 from holdfast.workflows.finding import head_of
@@ -248,11 +249,11 @@ async def _untaken(runtime: Runtime, recorded: Recorded, status: Status) -> tupl
 def _signal_in(message: Item) -> str | None:
     if message.status in (USED, MARKED):
         return None
-    match decode_message(message.body):
-        case Signal(name=name):
-            return name
-        case _:
-            return None
+    try:
+        there = decode_message(message.body)
+    except StoreUnusable:  # the execution is blocked by it, and says so
+        return None
+    return there.name if isinstance(there, Signal) else None
 
 
 def meant_by(name: str, awaited: Sequence[str]) -> str | None:

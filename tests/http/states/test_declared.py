@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.http.states.conftest import Boto
 from tests.http.states.test_executions import definition, ended, execution, start, task
 from tests.http.states.test_machines import PASS, ROLE, arn, refused
 from tests.http.states.test_tasks import starting
@@ -143,6 +144,29 @@ async def test_one_name_and_input_is_one_execution_wherever_it_is_started(app, s
         await boto.stop_execution(executionArn=execution("pause", "e"))
         assert (await refused(boto.start_execution(**asked, input='{"a":[1,2.5]}')))[0] == "ExecutionAlreadyExists"
     assert sorted(each["name"] for each in listed["executions"]) == ["e", "f"]
+
+
+@pytest.mark.parametrize("seconds", [0, 3600], ids=["ended", "running"])
+async def test_a_start_is_the_same_after_a_deployment_has_changed_the_definition(world, reaches, seconds):
+    def declared(app, **more):
+        pause = {"Type": "Wait", "Seconds": seconds, "End": True}
+        return app.state_machine("till", {"StartAt": "Pause", "States": {"Pause": pause}, **more})
+
+    first, second = world.app(), world.app()
+    old, new = declared(first), declared(second, Comment="changed")
+    async with first.worker():
+        begun = await old.start(INPUT, id="o-1")
+        there = await reaches(begun, "SUSPENDED" if seconds else "COMPLETED")
+    async with second.worker():
+        boto = Boto(second, authenticate=lambda _request: "tester")
+        again = await new.start(INPUT, id="o-1")
+        assert (await again.status()).created_at == there.created_at
+        if seconds:
+            assert (await start(boto, "till", "o-1", INPUT))["executionArn"] == execution("till", "o-1")
+        else:
+            assert await again == INPUT
+        with pytest.raises(hf.IdempotencyMismatch):
+            await new.start({"cents": 1}, id="o-1")
 
 
 async def test_an_execution_that_was_started_in_python_is_stopped_and_redriven_by_requests(app, till, paid, serving):

@@ -196,6 +196,27 @@ async def test_a_stopped_execution_is_aborted_with_its_error_and_cause(machines,
     assert again["stopDate"] == told["stopDate"]
 
 
+LONG = {"plain": "x" * 32_768, "wide": "🙂" * 32_768, "quoted": '"' * 32_768, "control": "\x01" * 32_768}
+
+
+@pytest.mark.parametrize("cause", LONG.values(), ids=LONG)
+async def test_a_long_cause_is_cut_and_its_error_is_kept(cause, machines, serving):
+    error = cause[:256]
+    async with serving() as boto:
+        stopping = definition(Pause={"Type": "Wait", "Seconds": 3600, "End": True})
+        failing = definition(Fail={"Type": "Fail", "Error": error * 4, "Cause": cause})
+        await boto.create_state_machine(name="stopping", definition=stopping, roleArn=ROLE)
+        await boto.create_state_machine(name="failing", definition=failing, roleArn=ROLE)
+        await start(boto, "stopping", "e")
+        await start(boto, "failing", "e")
+        await boto.stop_execution(executionArn=execution("stopping", "e"), error=error, cause=cause)
+        for name, status in {"stopping": "ABORTED", "failing": "FAILED"}.items():
+            told = await ended(boto, name, "e")
+            assert (told["status"], told["error"]) == (status, error)
+            assert told["cause"].endswith("… (cut)")
+            assert cause.startswith(told["cause"].removesuffix("… (cut)"))
+
+
 async def test_an_alias_leads_to_a_version_and_the_execution_tells_both(machines, serving):
     async with serving() as boto:
         await boto.create_state_machine(name="orders", definition=PASS, roleArn=ROLE, publish=True)

@@ -9,6 +9,7 @@ import msgspec
 from holdfast import ids
 from holdfast.asl.arns import EXPRESS, Arn
 from holdfast.asl.ending import Stop
+from holdfast.asl.errors import LONGEST_CAUSE_CHARACTERS, LONGEST_ERROR_CHARACTERS, cut
 from holdfast.asl.reading import redrives_of
 from holdfast.errors import InvalidState
 from holdfast.http.states import asked
@@ -32,9 +33,6 @@ from holdfast.workflows.wait_for_end import ended
 
 STOP_SECONDS: Final = 5.0
 """How long StopExecution waits for the end. An execution that no process works on ends when one does."""
-
-LONGEST_ERROR_CHARACTERS: Final = 256
-LONGEST_CAUSE_CHARACTERS: Final = 32_768
 
 
 async def describe(service: Service, request: asked.OfExecution) -> Answer:
@@ -118,7 +116,9 @@ async def stop(service: Service, request: asked.StopExecution) -> Answer:
     standing = await standing_of(service, arn)
     runtime, partition = service.call.app.runtime(), standing.head.partition
     if standing.record.ended_at is None:
-        reason = msgspec.json.encode(Stop(request.error, request.cause)).decode()
+        # Cut here: a reason that is cut where it is recorded could not be read any more.
+        cause = None if request.cause is None else cut(request.cause)
+        reason = msgspec.json.encode(Stop(request.error, cause)).decode()
         request_to_stop = CancelRequest(reason, ids.new_id())
         await send(partition, request_to_stop, runtime.home, runtime.host, runtime.sender, service.now_ms())
         try:

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from holdfast.asl.errors import Error
+from holdfast.asl.errors import LONGEST_CAUSE_CHARACTERS, LONGEST_ERROR_CHARACTERS, Error
 from holdfast.asl.jsontext import NotJson, read
 from holdfast.asl.stored.queue import Waiting, take
 from holdfast.client import CallbackHandle
@@ -51,7 +51,7 @@ async def succeed(service: Service, request: asked.SendTaskSuccess) -> Answer:
 
 async def fail(service: Service, request: asked.SendTaskFailure) -> Answer:
     """End a task badly, once."""
-    if len(request.error) > 256 or len(request.cause) > 32_768:
+    if len(request.error) > LONGEST_ERROR_CHARACTERS or len(request.cause) > LONGEST_CAUSE_CHARACTERS:
         raise invalid_request("the error has at most 256 characters, and the cause 32,768")
     handle = await _handle(service, request.task_token)
     try:
