@@ -71,7 +71,7 @@ def first_cursor(machine: Machine, input: str, started_ms: int) -> Cursor:
 
 async def run_machine(program: Program, activation: Activation, identity: Mapping[str, Any], cursor: Cursor) -> Any:
     """The output of the machine, from ``cursor`` on. Raises ``Error`` if it fails, ``Continue`` if it is long."""
-    history = History(cursor.events, lambda: cursor.redrives + activation.retries)
+    history = History(cursor.events, lambda: cursor.redrives + activation.past.retries)
     trail = Trail(history, cursor.last_event)
     run = program.run(activation, history)
     frame = Frame(program.machine.processor, "", json.loads(cursor.variables), identity, trail, is_top=True)

@@ -82,7 +82,6 @@ class Activation:
         "rebuild",
         "repeats",
         "requested",
-        "retries",
         "waker",
     )
 
@@ -114,8 +113,6 @@ class Activation:
         self.prompters: tuple[Callable[[str], bool], ...] = ()
         self.requested: dict[str, Request] = {}
         self.outcome: Outcome = RUNNING
-        self.retries = 0
-        """How often the execution had been retried when the body came to where it is."""
         self.waker: Waker | None = None  # it is only looked at, or tested
         self._wants: Wants | None = None
         self._body = body
@@ -278,7 +275,6 @@ class Activation:
     def _apply(self, entry: Replayed, value: Any) -> None:
         if isinstance(entry, Resumed):
             self._wait_times.resume(entry)
-            self.retries = max(self.retries, entry.retries)
             return
         if self._wait_times.fresh:
             self._wait_times.settle()
