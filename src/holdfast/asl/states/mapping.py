@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -10,6 +11,7 @@ from msgspec import UNSET
 
 from holdfast import ids
 from holdfast.asl import processing
+from holdfast.asl.branches import aborting, branch
 from holdfast.asl.definition import Map, Processor
 from holdfast.asl.errors import StatesError
 from holdfast.asl.frames import inner
@@ -70,18 +72,20 @@ async def _ran(
 ) -> list[Any]:
     """The outputs of the iterations of an inline Map. Raises ``StatesError``."""
     processor = cast("Processor", cast("Map", visit.state).processor)
-    starts = [
-        partial(_iteration, run, _frame(frame, visit, processor, f"{place}[{item.index}]/", item), item, given)
-        for item, given in inputs
-    ]
-    ended = await together(starts, min(concurrency or INLINE_CONCURRENCY, INLINE_CONCURRENCY))
+    frames = [_frame(frame, visit, processor, f"{place}[{item.index}]/", item) for item, _ in inputs]
+    starts = [partial(_iteration, run, each, *pair) for each, pair in zip(frames, inputs, strict=True)]
+    with aborting(frames):
+        ended = await together(starts, min(concurrency or INLINE_CONCURRENCY, INLINE_CONCURRENCY))
     return [each.output for each in ended]
 
 
 async def _iteration(run: Run, frame: Frame, item: Item, given: Any) -> Any:
     frame.trail.note("MapIterationStarted", index=item.index)
     try:
-        output = await run.branch(run, frame, given)
+        output = await branch(run, frame, given)
+    except asyncio.CancelledError:
+        frame.trail.note("MapIterationAborted", index=item.index)
+        raise
     except StatesError:
         frame.trail.note("MapIterationFailed", index=item.index)
         raise

@@ -40,10 +40,10 @@ async def describe(service: Service, request: asked.OfExecution) -> Answer:
     arn = _standard(request.execution_arn)
     standing = await standing_of(service, arn)
     told = standing.described(request.included_data)
-    at = await redrives_of(service.call.app.runtime().home.store, standing.head.partition)
-    told["redriveCount"] = len(at)
-    if at:
-        told["redriveDate"] = seconds(at[-1])
+    store = service.call.app.runtime().home.store
+    told["redriveCount"], at_ms = await redrives_of(store, standing.head.partition, standing.record)
+    if at_ms:
+        told["redriveDate"] = seconds(at_ms)
     if standing.status in REDRIVABLE:
         told["redriveStatus"] = "REDRIVABLE"
     else:
