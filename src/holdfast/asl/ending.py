@@ -50,7 +50,7 @@ def failure_in(status: str, record: ExecutionRecord) -> tuple[str | None, str | 
         case "TIMED_OUT":
             return TIMEOUT, None
         case "ABORTED" if error is not None:
-            return _stopped(error.message)
+            return stopped(error.message)
         case "FAILED" if error is not None and error.type == _ERROR and error.args:
             name, cause = (*error.args, None)[:2]
             return name, cause
@@ -60,7 +60,8 @@ def failure_in(status: str, record: ExecutionRecord) -> tuple[str | None, str | 
             return None, None
 
 
-def _stopped(reason: str) -> tuple[str | None, str | None]:
+def stopped(reason: str) -> tuple[str | None, str | None]:
+    """The error and the cause that StopExecution was given. Whoever cancels in Python gives only a cause."""
     try:
         given = msgspec.json.decode(reason, type=Stop)
     except msgspec.MsgspecError:

@@ -38,6 +38,7 @@ class Cursor(Struct, frozen=True, omit_defaults=True):
     variables: str = "{}"
     events: int = 0
     last_event: int = 0
+    redrives: int = 0
     started_ms: int = 0
     attempts: tuple[int, ...] = ()
     retries: int = 0
