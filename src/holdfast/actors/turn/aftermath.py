@@ -353,9 +353,10 @@ class Aftermath(Struct, frozen=True):
         outcome = replied(reply, delivery.call, self.partition, self.runtime)
         if delivery.call.origin is not None and delivery.call.replies and not reply.parked:
             return Performed(version, (self._answered(outcome, version),), self.instance)  # it waits for a reply item
-        there, is_asked_elsewhere = version.record.replies.get(delivery.call.id), delivery.sort is not None
-        is_from_head = there is not None and there.reply is reply  # also if its time has passed since it was found
-        if is_from_head and delivery.call.replies and (is_asked_elsewhere or delivery.call.kept):
+        there = version.record.replies.get(delivery.call.id)
+        is_asked_elsewhere = delivery.call.replies and (delivery.sort is not None or delivery.call.kept)
+        # The very reply that was found there, also if its time has passed since.
+        if there is not None and there.reply is reply and is_asked_elsewhere:
             # It was kept for a repeat only, and this caller looks for an item.
             until = None if delivery.call.kept and not reply.error else there.until
             writes = (Put(self._item(reply, until)), *self._receipt())
