@@ -2,8 +2,9 @@
 
 Where writes are billed, a reply next to the head makes a transaction of the commit: four units, where there was one. So
 the reply to a call that is answered where it runs, and is kept only because the call may be made again, rides in the
-head while there is room. When there is none, the replies that are durable there move out before the next call: each
-into an item ``r#<id>``, by a write of its own, and out of the head with the next commit (``make_room``).
+head while there is room. So does that to an event, whose handler is an actor of its own. When there is none, the
+replies that are durable there move out before the next call: each into an item ``r#<id>``, by a write of its own, and
+out of the head with the next commit (``make_room``).
 
 | it stops | what is there | what continues it |
 |---|---|---|
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from holdfast.actors.record import ActorRecord, KeptReply, Reply, encode, key_of
+from holdfast.actors.record import ActorRecord, KeptReply, encode, key_of
 
 if TYPE_CHECKING:
     from holdfast.actors.kind import Kind
@@ -34,14 +35,16 @@ MOST_BYTES: Final = 480
 
 
 def may_be_in_head(delivery: Delivery, partition: str, kind: Kind, home: Home) -> bool:
-    """Whether the reply to a call is only kept for a repeat, and the call is answered here. A caller elsewhere looks
-    for an item, one that has it kept gives the item its end, and an actor that is only there for a while may be gone
-    before the reply is over.
+    """Whether a reply is only kept for a repeat of a call that is answered here, or of a message to an actor that is
+    there no longer than its last reply. A caller elsewhere looks for an item, and one that has it kept gives the item
+    its end.
     """
     call = delivery.call
-    is_answered_here = delivery.sort is None and call.origin is None and call.replies
-    is_known = call.known and not call.kept
-    return home.writes_are_paid and is_answered_here and is_known and not kind.passing(key_of(partition))
+    if not (home.writes_are_paid and call.known) or call.kept or call.origin is not None:
+        return False
+    if kind.passing(key_of(partition)):
+        return delivery.sort is not None and call.named and not call.replies
+    return delivery.sort is None and call.replies
 
 
 def with_reply(record: ActorRecord, id: str, kept: KeptReply, now: int) -> ActorRecord | None:
@@ -50,7 +53,9 @@ def with_reply(record: ActorRecord, id: str, kept: KeptReply, now: int) -> Actor
     return replace(record, replies=replies) if len(encode(replies)) <= MOST_BYTES else None
 
 
-def reply_in(record: ActorRecord, id: str, now: int) -> Reply | None:
-    """The reply to a request, if it is in the head and not over."""
+def kept_in(record: ActorRecord, id: str, now: int) -> KeptReply | None:
+    """The reply to a request, and its end, if it is in the head and not over. One that is over may still lie there, but
+    says nothing any more: its id may have been used again, and the new reply may have an item of its own.
+    """
     kept = record.replies.get(id)
-    return None if kept is None or kept.until <= now else kept.reply
+    return None if kept is None or kept.until <= now else kept
