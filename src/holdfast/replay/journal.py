@@ -186,9 +186,9 @@ class Journal:
         self.buffer = [*self._resumed, *self.buffer, *self._pending]
         self._pending = self._resumed = ()
 
-    def rested(self, held: tuple[Entry, ...]) -> None:
-        """The entity was released, and its head holds these from ``unwritten``, or from ``notes``, now."""
-        self.held, self.buffer = held, []
+    def rested(self) -> None:
+        """The entity was released, and its head holds what is ``unwritten`` now."""
+        self.held, self.buffer = self.unwritten(), []
         self._pending = self._resumed = ()
 
     async def commit(self, *others: Write) -> None:

@@ -69,7 +69,7 @@ class Work:
 
     def rested(self) -> None:
         """The entity was released, and its head holds what no segment does; the others were written with it."""
-        self.journal.rested(self.journal.unwritten())
+        self.journal.rested()
         self.take_others()
         self.program.saved()
 
