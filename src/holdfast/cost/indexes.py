@@ -9,10 +9,8 @@ from msgspec import UNSET, Struct
 
 from holdfast.backends.aws.layout import is_streamed, listed_part
 from holdfast.backends.aws.settings import STREAMED_MS, Settings
+from holdfast.backends.aws.units import MOVED_UNITS, entry_units
 from holdfast.items import HEAD, Item, Put, Update, Write, place
-
-MOVED: Final = 2
-"""An entry that moves is deleted and put ("Using Global Secondary Indexes in DynamoDB", developer guide)."""
 
 KEPT_UNITS: Final = 2
 """What the stream brings into the index: a write of the head, and one of the entry."""
@@ -52,9 +50,7 @@ class Indexes:
             self._streamed[partition], then = Streamed(now, then), None
         if then is not None:
             self._due[partition] = then
-        if there == then:
-            return units
-        return units + (MOVED if there is not None and then is not None else 1)
+        return units + entry_units(there, then)
 
     def _kept(self, partition: str) -> int:
         """What the stream has written for a head meanwhile."""
@@ -69,5 +65,5 @@ class Indexes:
         if self._settings.listing != "index" or listed_part(place(write)[0]) is None:
             return 0
         if isinstance(write, Put):
-            return 1 if before is None else MOVED
+            return 1 if before is None else MOVED_UNITS
         return 1 if after is None and before is not None else 0

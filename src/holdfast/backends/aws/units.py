@@ -17,6 +17,9 @@ READ_UNIT_BYTES: Final = 4096
 NONCE: Final = bytes(8)
 """Of the length that every nonce has."""
 
+MOVED_UNITS: Final = 2
+"""An entry that moves is deleted and put ("Using Global Secondary Indexes in DynamoDB", developer guide)."""
+
 CREATED_AT: Final = 10**12
 """Of the length that every time of creation has."""
 
@@ -37,11 +40,15 @@ def item_units(before: Item | None, after: Item | None) -> int:
 
 
 def index_units(before: Item | None, after: Item | None) -> int:
-    """The write units of the entry that a write adds to the index, removes from it or moves in it; a move is two."""
-    there, then = _due_entry(before), _due_entry(after)
+    """The write units of the entry that a write adds to the index, removes from it or moves in it."""
+    return entry_units(_due_entry(before), _due_entry(after))
+
+
+def entry_units(there: int | None, then: int | None) -> int:
+    """The write units of an entry of an index, whose place in it was ``there`` and is ``then``, if it has one."""
     if there == then:
         return 0
-    return 2 if there is not None and then is not None else 1
+    return 1 if there is None or then is None else MOVED_UNITS
 
 
 def units_of_read(sizes: Iterable[int]) -> int:
