@@ -227,8 +227,8 @@ def splits(monkeypatch):
         counted["parts"] += len(parts) > 1
         return parts
 
-    def counting_together(finished, bounds):
-        batch, rest = together(finished, bounds)
+    def counting_together(finished, bounds, **options):
+        batch, rest = together(finished, bounds, **options)
         counted["actors"] += bool(rest)
         return batch, rest
 
