@@ -28,8 +28,8 @@ async def events_of(runtime: Runtime, partition: str) -> tuple[Recorded, list[Ev
     return found, events
 
 
-async def redrives_of(store: Store, partition: str) -> list[int]:
-    """When an execution was retried in its present run, in milliseconds."""
+async def redrives_of(store: Store, partition: str) -> list[Reopened]:
+    """How often an execution was retried in its present run, when and by which requests."""
     segments = [item async for item in items(store, partition, prefix=SEGMENT_PREFIX)]
     entries = (entry for segment in segments for entry in decode_entries(segment.body))
-    return [entry.at for entry in entries if isinstance(entry, Reopened)]
+    return [entry for entry in entries if isinstance(entry, Reopened)]

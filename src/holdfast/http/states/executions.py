@@ -35,15 +35,22 @@ STOP_SECONDS: Final = 5.0
 """How long StopExecution waits for the end. An execution that no process works on ends when one does."""
 
 
+TOKENS_KEPT: Final = 10
+TOKEN_LASTS_MS: Final = 15 * 60_000
+"""How long, and how many, client tokens are known (API Reference, "RedriveExecution", ``clientToken``)."""
+
+REDRIVEN: Final = {"REDRIVEN": True, "NOT_REDRIVEN": False}
+
+
 async def describe(service: Service, request: asked.OfExecution) -> Answer:
     """An execution, with its input and its output or its error."""
     arn = _standard(request.execution_arn)
     standing = await standing_of(service, arn)
     told = standing.described(request.included_data)
-    at = await redrives_of(service.call.app.runtime().home.store, standing.head.partition)
-    told["redriveCount"] = len(at)
-    if at:
-        told["redriveDate"] = seconds(at[-1])
+    redrives = await redrives_of(service.call.app.runtime().home.store, standing.head.partition)
+    told["redriveCount"] = len(redrives)
+    if redrives:
+        told["redriveDate"] = seconds(redrives[-1].at)
     if standing.status in REDRIVABLE:
         told["redriveStatus"] = "REDRIVABLE"
     else:
@@ -83,6 +90,8 @@ async def list_all(service: Service, request: asked.ListExecutions) -> Answer:
         raise Fault("StateMachineTypeNotSupported", "This operation is not supported by this type of state machine")
     if request.status_filter is not None and request.status_filter not in (*HOLDFAST_STATUSES, RUNNING):
         raise invalid_request(f"Value '{request.status_filter}' at 'statusFilter' failed to satisfy constraint")
+    if request.redrive_filter is not None and request.redrive_filter not in REDRIVEN:
+        raise invalid_request(f"Value '{request.redrive_filter}' at 'redriveFilter' failed to satisfy constraint")
     limit, after = limit_of(request), service.after(request)
     told: list[Answer] = []
     store = service.call.app.runtime().home.store
@@ -102,6 +111,8 @@ async def list_all(service: Service, request: asked.ListExecutions) -> Answer:
 def _is_meant(standing: Standing, arn: Arn, request: asked.ListExecutions) -> bool:
     about = standing.about
     if request.status_filter not in (None, standing.status):
+        return False
+    if request.redrive_filter is not None and REDRIVEN[request.redrive_filter] != standing.is_redriven:
         return False
     if not arn.qualifier:
         return True
@@ -133,14 +144,26 @@ async def redrive(service: Service, request: asked.RedriveExecution) -> Answer:
     """Go on with an execution that ended badly, from where it failed; what was done stays done (G2)."""
     arn = _standard(request.execution_arn)
     standing = await standing_of(service, arn)
+    if (earlier := await _same_redrive(service, standing, request.client_token)) is not None:
+        return earlier
     if standing.status not in REDRIVABLE:
         raise _not_redrivable(standing)
     try:
-        await retry(service.call.app.runtime(), standing.head.partition)
+        at = await retry(service.call.app.runtime(), standing.head.partition, request.client_token)
     except InvalidState as error:
         again = await standing_of(service, arn)
+        if (earlier := await _same_redrive(service, again, request.client_token)) is not None:
+            return earlier
         raise _not_redrivable(again, str(error)) from None
-    return {"redriveDate": seconds(service.now_ms())}
+    return {"redriveDate": seconds(at)}
+
+
+async def _same_redrive(service: Service, standing: Standing, token: str) -> Answer | None:
+    """The answer to the request with this client token, if it was made before."""
+    redrives = await redrives_of(service.call.app.runtime().home.store, standing.head.partition)
+    since = service.now_ms() - TOKEN_LASTS_MS
+    same = [each for each in redrives[-TOKENS_KEPT:] if token and each.request == token and each.at >= since]
+    return {"redriveDate": seconds(same[-1].at)} if same else None
 
 
 def _not_redrivable(standing: Standing, why: str = "") -> Fault:

@@ -17,6 +17,7 @@ from holdfast.http.states.faults import invalid_arn
 from holdfast.http.states.names import execution_arn
 from holdfast.http.states.service import Answer, Service, seconds
 from holdfast.http.states.standing import ABORTED, Standing, of_head, standing_of
+from holdfast.replay.entries import Reopened
 
 DATA: Final = ("input", "output", "parameters", "assignedVariables")
 """Details that are payloads: JSON as text, which ``includeExecutionData=False`` leaves out."""
@@ -43,7 +44,7 @@ async def get(service: Service, request: asked.GetHistory) -> Answer:
     return service.sliced("events", told, request)
 
 
-def _ends(standing: Standing, events: Sequence[Event], redriven: Sequence[int]) -> list[Event]:
+def _ends(standing: Standing, events: Sequence[Event], redriven: Sequence[Reopened]) -> list[Event]:
     """The events that the body does not tell: that it was stopped, that its time was over, that it goes on again."""
     error, cause = standing.failure
     last = events[-1] if events else Event(0, 0, standing.record.created_at / 1000, "", {})
@@ -57,7 +58,7 @@ def _ends(standing: Standing, events: Sequence[Event], redriven: Sequence[int]) 
     elif standing.status == "TIMED_OUT":
         add("ExecutionTimedOut", standing.record.ended_at or 0, error=error, cause=cause)
     elif standing.record.ended_at is None and redriven:
-        add("ExecutionRedriven", redriven[-1], redriveCount=len(redriven))
+        add("ExecutionRedriven", redriven[-1].at, redriveCount=len(redriven))
     return found
 
 
