@@ -38,6 +38,7 @@ QUIET = ("unprocessed", "short_pages", "failures", "slowness", "cuts")
 
 DRAINED_SECONDS = 15.0
 LEAD_SECONDS = 2.0
+WAITING = 10_000
 
 
 @dataclass
@@ -55,7 +56,7 @@ def app_on(url: str, endpoint: str, applied: set[str]) -> tuple[hf.App, Any]:
     async def take(event: Sent) -> None:
         applied.add(event.id)
 
-    class Counting(hf.Actor, app=app):
+    class Counting(hf.Actor, app=app, mailbox=WAITING):
         count: int = 0
 
         async def add(self, id: str) -> None:

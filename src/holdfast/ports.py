@@ -19,10 +19,14 @@ T = TypeVar("T")
 
 
 class Page(Struct, frozen=True):
-    """Some items in order. For the next page pass ``cursor`` as ``after``; ``None`` is the end."""
+    """Some items in order. For the next page pass ``cursor`` as ``after``; ``None`` is the end.
+
+    ``whole``: none is missing that was there before one of these came, also where pages tear.
+    """
 
     items: tuple[Item, ...]
     cursor: str | None = None
+    whole: bool = False
 
 
 class Store(Protocol):

@@ -12,7 +12,7 @@ import holdfast as hf
 from holdfast.actors.calling.chain import take_back
 from holdfast.actors.record import KeptReply, Reply, decode_record
 from holdfast.actors.turn.kept_replies import MOST_BYTES, reply_in, with_reply
-from holdfast.actors.turn.moved_replies import _move
+from holdfast.actors.turn.make_room import _move
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.items import Item, Put, Write
 from holdfast.ports import Home

@@ -32,6 +32,7 @@ GOOD = [
         states("Set", Set=passing(Assign={"x": 1}, Next="End"), End=passing()),
         {"status": "SUCCEEDED", "output": {}},
         assigned_variables={"Set": [{"x": 1}]},
+        event_types=["ExecutionStarted", *2 * ["PassStateEntered", "PassStateExited"], "ExecutionSucceeded"],
     ),
     case(
         states("Try", Try=task("t", Retry=[{"ErrorEquals": ["E"], "IntervalSeconds": 3, "MaxAttempts": 1}])),
@@ -54,6 +55,14 @@ BAD = [
     (
         case(states("One", One=passing()), {"status": "SUCCEEDED"}, states_entered=["Two"]),
         'states entered: expected ["Two"]',
+    ),
+    (
+        case(
+            states("One", One=passing()),
+            {"status": "SUCCEEDED"},
+            event_types=["ExecutionStarted", "PassStateEntered", "ExecutionSucceeded"],
+        ),
+        "types of events: expected",
     ),
     (
         case(states("One", One=passing()), {"status": "SUCCEEDED"}, assigned_variables={"One": [{"x": 1}]}),

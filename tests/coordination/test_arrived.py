@@ -114,3 +114,18 @@ async def test_events_of_a_torn_page_are_all_handled_in_their_order(where):
             await all_handled.wait()
     assert handled == ["a", "b", "c"]
     assert torn, "no page was torn"
+
+
+async def test_a_whole_page_is_read_once():
+    class Whole(MemoryStore):
+        read = 0
+
+        async def query(self, partition, *, prefix="", after=None, limit=1000):
+            self.read += 1
+            return replace(await super().query(partition, prefix=prefix, after=after, limit=limit), whole=True)
+
+    store = Whole(MemoryData())
+    await store.write(Put(entry(1, "a")), Put(entry(2, "b")))
+    home = replace(open_memory_home(), store=store, pages_tear=True)
+    assert await arrived(home, "p", INBOX_PREFIX) == [entry(1, "a"), entry(2, "b")]
+    assert store.read == 1

@@ -14,7 +14,7 @@ from tests.cost.workloads import RUNS, Workload, a_call, measured, noise, order,
 
 import holdfast as hf
 from holdfast.actors.record import Call, encode
-from holdfast.actors.turn.aftermath import MOST_RECENT
+from holdfast.actors.turn.applied import MOST_RECENT
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.cli.output import dollars
@@ -96,9 +96,9 @@ def test_a_start_by_a_client_is_a_message_of_its_own_and_one_at_the_end_of_a_wai
 
 
 def test_what_is_remembered_of_messages_is_bounded_and_no_message_is_applied_twice() -> None:
-    """Of the first ten the head says that they were applied, of the others an item of its own."""
+    """Of the first ones the head says that they were applied, of the others one page."""
 
-    async def flood() -> tuple[int, int, str]:
+    async def flood() -> tuple[int, list[str], str, str]:
         data = MemoryData()
         app = hf.App("shop", home=partial(_open, data, "a"), clock=VirtualClock())
 
@@ -113,20 +113,22 @@ def test_what_is_remembered_of_messages_is_bounded_and_no_message_is_applied_twi
             await asyncio.sleep(60)
             head = data.find("actor#Log#one", "@")
             assert head is not None and sent[0] is not None
-            replies = [sort for sort in data.partitions["actor#Log#one"] if sort.startswith("r#")]
-            # One comes again: its sender had no answer.
-            first = sent[0]
-            call = Call(id=first.id, method="append", args=Raw(b"{}"), known=True)
-            again = Put(Item(first.partition, first.sort, body=encode(call)))
-            ring = Update(partition=first.partition, due_at=0, add_revision=1)
-            await app.runtime().home.store.write(again, ring)
-            assert app.runtime().host is not None
-            app.runtime().host.check(first.partition)
-            await asyncio.sleep(60)
-            status = await app.actor("Log", "one").status()
-            return status.state["lines"], len(replies), await app.actor("Log", "one").request_status(first.id)
+            pages = [sort[:2] for sort in data.partitions["actor#Log#one"] if sort.startswith(("r#", "e#"))]
+            ends = (sent[0], sent[-1])
+            for each in ends:  # it comes again: its sender had no answer
+                assert each is not None
+                call = Call(id=each.id, method="append", args=Raw(b"{}"), known=True)
+                again = Put(Item(each.partition, each.sort, body=encode(call)))
+                ring = Update(partition=each.partition, due_at=0, add_revision=1)
+                await app.runtime().home.store.write(again, ring)
+                assert app.runtime().host is not None
+                app.runtime().host.check(each.partition)
+                await asyncio.sleep(60)
+            log = app.actor("Log", "one")
+            first, last = [await log.request_status(each.id) for each in ends if each is not None]
+            return (await log.status()).state["lines"], pages, first, last
 
-    assert run_virtual(flood) == (MOST_RECENT + 5, 5, "completed")
+    assert run_virtual(flood) == (MOST_RECENT + 5, ["e#"], "completed", "completed")
 
 
 def test_who_waits_elsewhere_for_an_hour_looks_about_fourteen_times() -> None:

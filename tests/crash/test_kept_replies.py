@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.actors.turn import moved_replies, replies
+from holdfast.actors.turn import make_room, replies
 from holdfast.testing import Report, Scenario, crash_at_every_write, lag_at_every_write, pause_at_every_write
 from holdfast.testing.faults import Delay, FailBefore, LoseAnswer
 
@@ -76,7 +76,7 @@ def dropped(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def move(*_what: Any) -> None: ...
 
-    monkeypatch.setattr(moved_replies, "_move", move)
+    monkeypatch.setattr(make_room, "_move", move)
 
 
 def overlooked(monkeypatch: pytest.MonkeyPatch) -> None:

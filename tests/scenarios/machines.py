@@ -65,6 +65,17 @@ FOR_EACH: Final = _machine(
     },
 )
 
+DISTRIBUTED: Final = _machine(
+    "All",
+    All={
+        "Type": "Map",
+        "ItemsPath": "$.items",
+        "MaxConcurrency": 2,
+        "ItemProcessor": _machine("Each", Each=_work()) | {"ProcessorConfig": {"Mode": "DISTRIBUTED"}},
+        "End": True,
+    },
+)
+
 A_BRANCH_FAILS: Final = _machine(
     "Both",
     Both={
@@ -87,7 +98,9 @@ IN_A_LOOP: Final = _machine(
 )
 
 
-def _scenario(name: str, definition: Definition, histories: Histories, bounds: Bounds = USUAL) -> Scenario:
+def _scenario(
+    name: str, definition: Definition, histories: Histories, bounds: Bounds = USUAL, items: int = 1_000
+) -> Scenario:
     def build(app: App, ledger: Ledger) -> User:
         async def work(given: Any) -> int:
             await asyncio.sleep(1)
@@ -100,6 +113,7 @@ def _scenario(name: str, definition: Definition, histories: Histories, bounds: B
 
         machine = app.state_machine("machine", definition, tasks={"work": work, "refuse": refuse})
         machine.bounds = bounds
+        machine.maps.items_of_a_run = items
 
         async def user() -> Any:
             return await (await machine.start({"n": 3, "items": [4, 5, 6]}, id="one"))
@@ -114,6 +128,8 @@ MACHINE_SCENARIOS: Final = (
     _scenario("machine that retries", RETRIED, Histories.SAME),
     _scenario("machine with branches", SIDE_BY_SIDE, Histories.REORDERED),
     _scenario("machine with a map", FOR_EACH, Histories.REORDERED),
+    _scenario("machine with a distributed map", DISTRIBUTED, Histories.REORDERED),
+    _scenario("machine with a map run that continues as new", DISTRIBUTED, Histories.REORDERED, items=2),
     _scenario("machine with a failing branch", A_BRANCH_FAILS, Histories.REORDERED),
     _scenario("machine in a loop", IN_A_LOOP, Histories.SAME, Bounds(operations=2, states=100)),
 )

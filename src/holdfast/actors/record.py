@@ -168,8 +168,9 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, rename=
     message of its own. ``parked_up_to`` is the last place in the inbox that a message was parked from: one that is
     delivered again comes to its old place, so none behind it needs to be looked for among the parked ones. ``left_by``
     names the commit with which its owner released it: one that was not answered knows itself by that. ``recent`` are
-    messages whose reply no caller awaits, by their ids, and until when (milliseconds) each may come again. ``replies``
-    are those that are kept in the head (``turn.kept_replies``), by the ids of their calls.
+    messages whose reply no caller awaits, by their ids, and until when (milliseconds) each may come again; none of
+    those that have no room here has a greater id than ``paged_up_to`` (``turn.applied``). ``replies`` are
+    those that are kept in the head (``turn.kept_replies``), by the ids of their calls.
 
     ``departing``: there may be departures among its items. ``marks`` are the stamps of the last numbered messages that
     it has applied, by sender; those that have no room here are in items of their own, none beyond ``marked_up_to``.
@@ -187,6 +188,7 @@ class ActorRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, rename=
     parked_up_to: str = ""
     left_by: str = ""
     recent: dict[str, int] = {}
+    paged_up_to: str = ""
     replies: dict[str, KeptReply] = {}
     departing: bool = False
     marks: dict[str, int] = {}

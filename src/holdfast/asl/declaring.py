@@ -13,6 +13,7 @@ from holdfast.asl.arns import Account
 from holdfast.asl.binding import Tasks
 from holdfast.asl.connections import Connection
 from holdfast.asl.definition import Machine, definition_text, parse
+from holdfast.asl.distributed import MapRuns
 from holdfast.asl.errors import Error
 from holdfast.asl.frames import Bounds, Cursor
 from holdfast.asl.jsontext import written
@@ -59,6 +60,7 @@ class StateMachine:
         self.type: MachineType = type
         self.bounds = Bounds()
         self._machines: Bounded[str, Machine] = Bounded(KEPT_MACHINES)
+        self.maps = MapRuns(app, name, INTERPRETER, self)
         timeout = machine.timeout_seconds
         self.workflow = MachineWorkflow(
             self._body(),
@@ -77,13 +79,12 @@ class StateMachine:
     async def _run(self, input: str, definition: str, cursor: Cursor | None) -> Any:
         activation = activation_for(f"state machine {self.name!r}")
         machine = self.machine_of(definition)
-        program = Program(machine, self.tasks, self.compat, self.bounds)
         cursor = cursor or first_cursor(machine, input, activation.now_ms)
         since = cursor.started_ms if self.type == EXPRESS else None
         about = declared_about(Account(), self.name, current().id, since)
         identity = about.identity(msgspec.json.decode(input), cursor.started_ms)
         try:
-            return await run_machine(program, activation, identity, cursor)
+            return await run_machine(self.program(machine), activation, identity, cursor)
         except Continue as going_on:
             continue_as_new(input, definition, going_on.cursor)
 
@@ -95,6 +96,10 @@ class StateMachine:
         if found is None:
             found = self._machines[definition] = parse(definition)
         return found
+
+    def program(self, machine: Machine) -> Program:
+        """A machine that an execution began with, with today's tasks."""
+        return Program(machine, self.tasks, self.maps, self.compat, self.bounds)
 
     async def start(self, input: Any = None, **options: Any) -> Handle[Any]:
         """Start an execution. ``input`` is its JSON; ``options`` are those of the start of any workflow.

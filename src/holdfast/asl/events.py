@@ -8,7 +8,7 @@ at the same times.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
@@ -17,14 +17,20 @@ from msgspec import Struct
 
 
 class Event(Struct, frozen=True):
-    """One event. ``before`` is the number of the event that led to it, ``at`` the time in seconds."""
+    """One event. ``before`` is the number of the event that led to it, ``at`` the time in seconds.
+
+    ``redrives`` says how often the execution had been redriven before it.
+    """
 
     id: int
     before: int
     at: float
     type: str
     details: Mapping[str, Any]
+    redrives: int = 0
 
+
+ABORTED_KINDS: Final = frozenset({"Task", "Wait", "Map", "Parallel"})
 
 _reader: Final[ContextVar[list[Event] | None]] = ContextVar("holdfast_asl_events", default=None)
 
@@ -40,34 +46,45 @@ def recorded() -> Generator[list[Event]]:
         _reader.reset(token)
 
 
+def never() -> int:
+    """How often an execution was redriven that cannot be."""
+    return 0
+
+
 class History:
     """Numbers the events of one execution, from ``count`` on, and keeps them for a reader.
 
-    Those of a child execution are not ``kept``: they belong to a history of its own.
+    ``redrives`` answers how often the execution had been redriven when its body came to where it is.
     """
 
-    __slots__ = ("_events", "count")
+    __slots__ = ("_events", "count", "redrives")
 
-    def __init__(self, count: int = 0, *, kept: bool = True) -> None:
+    def __init__(self, count: int = 0, redrives: Callable[[], int] = never) -> None:
         self.count = count
-        self._events = _reader.get() if kept else None
+        self.redrives = redrives
+        self._events = _reader.get()
 
     def add(self, type: str, before: int, details: Mapping[str, Any]) -> int:
         """Add an event now, and answer its number."""
         self.count += 1
         if self._events is not None:
-            self._events.append(Event(self.count, before, asyncio.get_running_loop().time(), type, details))
+            now = asyncio.get_running_loop().time()
+            self._events.append(Event(self.count, before, now, type, details, self.redrives()))
         return self.count
 
 
 class Trail:
-    """One line of control in a history: a machine's own, a branch's, an iteration's. ``last`` is its latest event."""
+    """One line of control in a history: a machine's own, a branch's, an iteration's.
 
-    __slots__ = ("_history", "last")
+    ``last`` is its latest event, ``within`` the kind of the state that it is in.
+    """
+
+    __slots__ = ("_history", "last", "within")
 
     def __init__(self, history: History, last: int = 0) -> None:
         self._history = history
         self.last = last
+        self.within = ""
 
     def note(self, type: str, **details: Any) -> int:
         """Add an event of this type, and answer its number. The details are plain JSON.
@@ -76,6 +93,17 @@ class Trail:
         """
         self.last = self._history.add(type, self.last, details)
         return self.last
+
+    def abort(self) -> None:
+        """The branch or iteration ends within its state. AWS has an event for kinds of states that take time.
+
+        Recorded executions have it also for the state whose failure has ended the branch, and behind the events of the
+        other branches; and not for the state of the machine itself that StopExecution has ended.
+        https://docs.aws.amazon.com/step-functions/latest/apireference/API_HistoryEvent.html
+        """
+        if self.within in ABORTED_KINDS:
+            self.note(f"{self.within}StateAborted")
+        self.within = ""
 
     def branch(self) -> Trail:
         """Another line that begins where this one is."""

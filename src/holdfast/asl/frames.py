@@ -15,6 +15,7 @@ from holdfast.asl.randomness import Randomness
 from holdfast.replay.naming import escaped
 
 if TYPE_CHECKING:
+    from holdfast.asl.orders import MapOrder
     from holdfast.asl.resources import Limits
     from holdfast.asl.visit import Visit
     from holdfast.replay.activation import Activation
@@ -37,6 +38,7 @@ class Cursor(Struct, frozen=True, omit_defaults=True):
     variables: str = "{}"
     events: int = 0
     last_event: int = 0
+    redrives: int = 0
     started_ms: int = 0
     attempts: tuple[int, ...] = ()
     retries: int = 0
@@ -91,11 +93,20 @@ class Work(Protocol):
         ...
 
 
+class Maps(Protocol):
+    """What runs the children of distributed Maps."""
+
+    async def distribute(self, run: Run, order: MapOrder, map_run: str, /) -> Any:
+        """Run a Map run, and answer the result of its Map. Raises ``StatesError``."""
+        ...
+
+
 class Run(Struct, frozen=True):
     """One run of one execution, in memory. ``branch`` runs a frame to its end and answers its output."""
 
     activation: Activation
     tasks: Work
+    maps: Maps
     history: History
     randomness: Randomness
     pace: Pace

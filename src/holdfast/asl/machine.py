@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.asl import processing
 from holdfast.asl.definition import Choice, Fail, Machine, Map, Parallel, Pass, State, Succeed, Task, Wait
@@ -27,7 +28,7 @@ from holdfast.asl.visit import Visit
 from holdfast.replay.naming import place
 
 if TYPE_CHECKING:
-    from holdfast.asl.frames import Work
+    from holdfast.asl.frames import Maps, Work
     from holdfast.asl.quotas import Compat
     from holdfast.replay.activation import Activation
 
@@ -45,8 +46,23 @@ class Program(Struct, frozen=True):
 
     machine: Machine
     tasks: Work
+    maps: Maps
     compat: Compat
     bounds: Bounds = Bounds()
+
+    def run(self, activation: Activation, history: History) -> Run:
+        """A run of it, at its beginning."""
+        return Run(
+            activation=activation,
+            tasks=self.tasks,
+            maps=self.maps,
+            history=history,
+            randomness=Randomness(lambda: activation.random),
+            pace=Pace(self.bounds),
+            compat=self.compat,
+            branch=_run_frame,
+            visits={},
+        )
 
 
 def first_cursor(machine: Machine, input: str, started_ms: int) -> Cursor:
@@ -56,24 +72,17 @@ def first_cursor(machine: Machine, input: str, started_ms: int) -> Cursor:
 
 async def run_machine(program: Program, activation: Activation, identity: Mapping[str, Any], cursor: Cursor) -> Any:
     """The output of the machine, from ``cursor`` on. Raises ``Error`` if it fails, ``Continue`` if it is long."""
-    history = History(cursor.events)
+    history = History(cursor.events, lambda: cursor.redrives + activation.past.retries)
     trail = Trail(history, cursor.last_event)
-    run = Run(
-        activation=activation,
-        tasks=program.tasks,
-        history=history,
-        randomness=Randomness(lambda: activation.random),
-        pace=Pace(program.bounds),
-        compat=program.compat,
-        branch=_run_frame,
-        visits={},
-    )
+    run = program.run(activation, history)
     frame = Frame(program.machine.processor, "", json.loads(cursor.variables), identity, trail, is_top=True)
     data = json.loads(cursor.input)
     if not history.count:
         trail.note("ExecutionStarted", input=data)
     try:
         output = await _run_frame(run, frame, data, cursor)
+    except Continue as going_on:
+        raise Continue(replace(going_on.cursor, started_ms=cursor.started_ms)) from None
     except StatesError as error:
         trail.note("ExecutionFailed", error=error.error, cause=error.cause)
         raise Error(error.error, error.cause) from error.__cause__  # by which a retry knows what failed
@@ -107,6 +116,7 @@ def _cursor(run: Run, frame: Frame, state: State, data: Any, variables: Mapping[
         variables=compact(variables),
         events=run.history.count,
         last_event=frame.trail.last,
+        redrives=run.history.redrives(),
         **more,
     )
 
@@ -131,6 +141,7 @@ class _Entered:
         self._data = data
         self._variables = variables
         self._kind = type(state).__name__
+        frame.trail.within = self._kind
         resumed = cursor if cursor is not None and cursor.entered_event else None
         self._attempts: tuple[int, ...] = () if resumed is None else resumed.attempts
         self._retries = 0 if resumed is None else resumed.retries
@@ -173,11 +184,16 @@ class _Entered:
         return Visit(
             state=self._state,
             input=self._data,
-            context={**self._frame.context, "State": state},
+            context={**self._frame.context, "Execution": self._execution(), "State": state},
             variables=self._variables,
             randomness=self._run.randomness,
             now_ms=self._run.now_ms(),
         )
+
+    def _execution(self) -> Mapping[str, Any]:
+        execution: Mapping[str, Any] = self._frame.context["Execution"]
+        redrives = self._run.history.redrives()
+        return {**execution, "RedriveCount": redrives} if redrives and "RedriveCount" in execution else execution
 
     async def _after(self, failed: StatesError, visit: Visit) -> Left | None:
         """What a catcher leads to, or ``None`` for another attempt. Raises the error if neither is there for it."""
@@ -220,6 +236,7 @@ class _Entered:
         if left.assigned:
             details["assignedVariables"] = left.assigned
         self._frame.trail.note(f"{self._kind}StateExited", **details)
+        self._frame.trail.within = ""
         return left
 
 

@@ -10,6 +10,9 @@ from holdfast.asl.jsontext import size_bytes
 LARGEST_PAYLOAD_BYTES: Final = 262_144
 """256 KiB: the input or result of a state, a task or an execution."""
 
+EXPRESS_SECONDS: Final = 300
+"""How long an express execution may take (Step Functions Developer Guide, "Quotas")."""
+
 Compat = Literal["aws"] | None
 
 

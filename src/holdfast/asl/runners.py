@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from holdfast.asl.about import About
 from holdfast.asl.jsontext import compact, read
+from holdfast.asl.quotas import EXPRESS_SECONDS
 from holdfast.asl.served import ServedMachines
 from holdfast.workflows.definition import Workflow
 from holdfast.workflows.launch import launch
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from holdfast.asl.definition import Machine
     from holdfast.items import Item
     from holdfast.kernel.runtime import Runtime
-
-EXPRESS_SECONDS: Final = 300
-"""How long an express execution may take (Step Functions Developer Guide, "Quotas")."""
 
 
 class DeclaredMachine(Protocol):

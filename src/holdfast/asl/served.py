@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.asl.about import About
 from holdfast.asl.definition import Machine, parse
+from holdfast.asl.distributed import MapRuns
 from holdfast.asl.errors import Error
 from holdfast.asl.frames import Bounds, Cursor
 from holdfast.asl.machine import Continue, Program, first_cursor, run_machine
@@ -43,6 +44,7 @@ class ServedMachines:
         app.registry.add_errors((Error,))
         self.workflow = MachineWorkflow(self._body(), app.runtime, name=SERVED, version=INTERPRETER)
         app.registry.add_workflow(self.workflow)
+        self.maps = MapRuns(app, SERVED, INTERPRETER, self)
         app.registry.machines[SERVED] = self
 
     def _body(self) -> Any:
@@ -54,13 +56,16 @@ class ServedMachines:
     async def _run(self, input: str, definition: str, about: About, cursor: Cursor | None) -> Any:
         activation = activation_for("a state machine")
         machine = self.machine_of(definition)
-        program = Program(machine, self._work, self._compat, self.bounds)
         cursor = cursor or first_cursor(machine, input, activation.now_ms)
         identity = about.identity(msgspec.json.decode(input), cursor.started_ms)
         try:
-            return await run_machine(program, activation, identity, cursor)
+            return await run_machine(self.program(machine), activation, identity, cursor)
         except Continue as going_on:
             continue_as_new(input, definition, about, going_on.cursor)
+
+    def program(self, machine: Machine) -> Program:
+        """A machine that an execution began with, with today's tasks."""
+        return Program(machine, self._work, self.maps, self._compat, self.bounds)
 
     def machine_of(self, definition: str) -> Machine:
         """The machine of a definition that is known to be one."""

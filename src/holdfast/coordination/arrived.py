@@ -4,16 +4,16 @@ A page of some stores is no snapshot: each entry is read at its own moment. Such
 commit and not the first, or the later of two writes that both came while it was read (DynamoDB: "Query" next to a
 transaction is read-committed, item by item; developer guide, "Isolation levels of transactions").
 
-So nothing is taken that one reading shows. All that was committed before an entry of a first reading is seen by a
-second one that begins when the first has ended. Of the second reading, an entry is taken if the first has shown it,
-or a later one of its sender.
+So nothing is taken that one reading shows, unless its page is whole. All that was committed before an entry of a first
+reading is seen by a second one that begins when the first has ended. Of the second reading, an entry is taken if the
+first has shown it, or a later one of its sender.
 """
 
 from __future__ import annotations
 
 from holdfast.items import Item
-from holdfast.paging import items
-from holdfast.ports import Home
+from holdfast.paging import PAGE_ITEMS, items
+from holdfast.ports import Home, Page
 
 
 async def arrived(home: Home, partition: str, prefix: str, limit: int | None = None) -> list[Item]:
@@ -23,18 +23,21 @@ async def arrived(home: Home, partition: str, prefix: str, limit: int | None = N
     """
     while True:
         seen = await _reading(home, partition, prefix, limit)
-        if not (home.pages_tear and seen):
-            return seen
-        newest = {_sender(item): item.sort for item in seen}
+        if seen.whole or not (home.pages_tear and seen.items):
+            return list(seen.items)
+        newest = {_sender(item): item.sort for item in seen.items}
         again = await _reading(home, partition, prefix, limit)
-        if taken := [item for item in again if item.sort <= newest.get(_sender(item), "")]:
+        if taken := [item for item in again.items if item.sort <= newest.get(_sender(item), "")]:
             return taken
 
 
-async def _reading(home: Home, partition: str, prefix: str, limit: int | None) -> list[Item]:
-    if limit is None:
-        return [item async for item in items(home.store, partition, prefix=prefix)]
-    return list((await home.store.query(partition, prefix=prefix, limit=limit)).items)
+async def _reading(home: Home, partition: str, prefix: str, limit: int | None) -> Page:
+    """The first page, with what is on those behind it unless there is a ``limit``."""
+    page = await home.store.query(partition, prefix=prefix, limit=PAGE_ITEMS if limit is None else limit)
+    if limit is not None or page.cursor is None:
+        return page
+    others = items(home.store, partition, prefix=prefix, after=page.cursor)
+    return Page((*page.items, *[item async for item in others]))
 
 
 def _sender(item: Item) -> str:

@@ -112,8 +112,10 @@ class Outbox:
         time, and so never waits without a wake-up (``Update.whole``).
         """
         runtime = self._connect()
-        partition = outbox.part_for(self.app, entry.group, runtime.home)
         store = runtime.home.store
+        # What stands alone, and comes once, meets in one head for each process: there it shares writes.
+        group = entry.group if comes_again else runtime.sender.name
+        partition = outbox.part_for(self.app, group, runtime.home)
         put, due = self.writes_of(entry, partition)
         writes: tuple[Write, ...] = (put, replace(due, wakes=True, whole=comes_again))
         for _ in range(MOST_TRIES):

@@ -118,11 +118,17 @@ class Pending(Struct, frozen=True, gc=False, tag="pending", omit_defaults=True):
 class Resumed(Struct, frozen=True, gc=False, tag="resumed", omit_defaults=True):
     """These timers were asked for long after what was recorded before: they count from ``at``.
 
-    With ``at`` 0 it says only that the body goes on from here at another time than that of the entry before.
+    With ``at`` 0 or less it is not recorded, but follows from a retry: the body goes on from here, at another time than
+    that of the entry before, and it is the retry number ``1 - at``.
     """
 
     at: int
     waits: tuple[str, ...] = ()
+
+    @property
+    def retries(self) -> int:
+        """How often the execution had been retried by then, if this follows from a retry; 0 if it does not."""
+        return max(0, 1 - self.at)
 
 
 Note = Pending | Resumed
@@ -268,15 +274,19 @@ def standing(entries: list[Entry]) -> list[Entry]:
     if _CHANGES.isdisjoint(map(type, entries)):
         return entries
     kept: list[Entry] = []
+    retries = 0
     for entry in entries:
         match entry:
             case Truncated(keep=keep, afresh=afresh):
                 kept = _without(kept[:keep], {afresh})
             case Reopened():
-                kept = _reopened(_used(kept), entry)
+                retries += 1
+                kept = [*_reopened(_used(kept), entry), Resumed(1 - retries)]
             case TakenOver() | Parked():
                 pass
             case _:
+                if isinstance(entry, Resumed):
+                    retries = max(retries, entry.retries)
                 kept.append(entry)
     return _used(kept)
 
@@ -287,7 +297,7 @@ def _reopened(kept: list[Entry], reopened: Reopened) -> list[Entry]:
     over = {*reopened.failed, *(each.op for each in later if isinstance(each, (Done, Failed)))}
     after = [_left_of(each, reopened.failed, over) for each in later]
     renewed = [Renewed(op, reopened.at) for op in reopened.anew]
-    return [*before, *(each for each in after if each is not None), *renewed, Resumed(0)]
+    return [*before, *(each for each in after if each is not None), *renewed]
 
 
 def _left_of(entry: Entry, failed: tuple[str, ...], over: Container[str]) -> Entry | None:

@@ -69,6 +69,7 @@ class Past:
         "_under_way",
         "continues",
         "reopened",
+        "retries",
     )
 
     def __init__(
@@ -90,6 +91,8 @@ class Past:
         """Whether the body waited where it will wait now, when the last entry was recorded."""
         self.reopened = False
         """Whether it was retried, and nothing was recorded since."""
+        self.retries = 0
+        """How often it had been retried when the body came to where it is."""
         if recorded:
             self._take_in(recorded, strict=strict)
 
@@ -112,7 +115,7 @@ class Past:
         self._marks, self._reached = frozenset(marks), frozenset(reached)
         if replayed:
             self._backlog = Backlog(replayed, strict=strict)
-            self.reopened = replayed[-1] == Resumed(0)
+            self.reopened = isinstance(last := replayed[-1], Resumed) and last.retries > 0
             self.continues = strict and not self.reopened
         if strict and begun:
             finished = NO_OPERATIONS if self._backlog is None else self._backlog.positions
@@ -155,6 +158,8 @@ class Past:
             entry = backlog.take(requested)
         if backlog.exhausted:
             self._backlog = None
+        if isinstance(entry, Resumed):
+            self.retries = max(self.retries, entry.retries)
         return entry
 
     def _pass_over_timers(self, requested: Requests) -> bool:

@@ -70,7 +70,7 @@ def activation_of(
         root=ExecutionRef(record.workflow, record.id) if root == partition else ref_of(root),
         _activation=activation,
     )
-    activation.context = BodyScope(info, partition, record.run, record.secret, workflow.signature)
+    activation.context = BodyScope(info, partition, record.run, record.secret, record.nonce, workflow.signature)
     return activation
 
 

@@ -37,6 +37,9 @@ def report(outcomes: list[Outcome], *, verbose: bool) -> None:
     recorded = [outcome for outcome in outcomes if outcome.case.get("aws_recorded")]
     for kind, count in sorted(kinds.items()):
         print(f"{kind}: {count - bad[kind]} of {count}")
+    histories = [outcome for outcome in outcomes if "event_types" in outcome.case]
+    same = sum(not outcome.differences for outcome in histories)
+    print(f"histories, with the types of their events: {same} of {len(histories)}")
     print(f"recorded by AWS: {sum(not outcome.differences for outcome in recorded)} of {len(recorded)}")
     print(f"passed {len(outcomes) - len(failed)} of {len(outcomes)}")
 

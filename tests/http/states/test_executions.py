@@ -164,7 +164,20 @@ async def test_a_failed_execution_tells_its_error_and_is_redriven_from_there(mac
         assert (told["status"], told["redriveCount"]) == ("SUCCEEDED", 1)
         assert machines.done == [("charge", "o"), ("ship", "o")], "what was done is not done again"
         again = await refused(boto.redrive_execution(executionArn=execution("checkout", "o")))
+        history = await boto.get_execution_history(executionArn=execution("checkout", "o"))
     assert again[0] == "ExecutionNotRedrivable"
+    types = [each["type"] for each in history["events"]]
+    failed = types.index("ExecutionFailed")
+    assert types[failed - 1 : failed + 4] == [
+        "LambdaFunctionFailed",
+        "ExecutionFailed",
+        "ExecutionRedriven",
+        "LambdaFunctionScheduled",
+        "LambdaFunctionStarted",
+    ]
+    assert history["events"][failed + 1]["executionRedrivenEventDetails"] == {"redriveCount": 1}
+    assert history["events"][failed + 2]["lambdaFunctionScheduledEventDetails"]["resource"] == f"{FUNCTION}:ship"
+    assert [each["id"] for each in history["events"]] == list(range(1, len(types) + 1))
 
 
 async def test_a_stopped_execution_is_aborted_with_its_error_and_cause(machines, serving):

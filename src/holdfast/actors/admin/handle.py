@@ -28,6 +28,7 @@ from holdfast.actors.record import (
     key_of,
     partition_of,
 )
+from holdfast.actors.turn.applied import is_noted
 from holdfast.actors.turn.perform import DELETE_METHOD
 from holdfast.actors.turn.replies import look_for_reply
 from holdfast.clock import moment
@@ -129,7 +130,7 @@ class ActorHandle:
         if reply is not None:
             return "completed" if reply.error is None else "failed"
         head = await self._head()
-        if head.body and request_id in decode_record(head.body).recent:
+        if head.body and await is_noted(request_id, decode_record(head.body), self._partition, runtime.home.store):
             return "completed"
         if any(message.id == request_id for message in await self.messages()):
             return "waiting"

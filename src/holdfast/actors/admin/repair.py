@@ -36,7 +36,8 @@ from holdfast.actors.record import (
     timer_of,
 )
 from holdfast.actors.timers import after_firing
-from holdfast.actors.turn.replies import RESEND_WINDOW_MS, let_go_now
+from holdfast.actors.turn.applied import RESEND_WINDOW_MS
+from holdfast.actors.turn.replies import let_go_now
 from holdfast.errors import InvalidInput, InvalidState, NotFound, Refused, UnknownName
 from holdfast.items import ABSENT, EXISTS, AllOf, Delete, EpochIs, Item, Put, StatusIn, Update, Write
 from holdfast.persist import write_for_caller

@@ -20,7 +20,7 @@ from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record, ne
 from holdfast.actors.turn.commit import is_message_to
 from holdfast.actors.turn.entity import ActorEntity
 from holdfast.actors.turn.handling import tell
-from holdfast.actors.turn.moved_replies import make_room
+from holdfast.actors.turn.make_room import make_room
 from holdfast.actors.turn.perform import DELETE_METHOD, perform
 from holdfast.actors.turn.stages import load
 from holdfast.bounded import Bounded

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 MOST_TRIES: Final = 10
 MOST_BACKLOGS: Final = 10_000
 
+COUNTED_PER_MS: Final = 4
+"""To count what waits is to read all of it. So a thousand messages are counted four times a second at most, and ten as
+often as they are asked for.
+"""
+
 
 async def post(kind: Kind, partition: str, call: Call, runtime: Runtime) -> str:
     """Put a message into an actor's inbox, durably, at once; answers its place there."""
@@ -138,9 +143,14 @@ async def _refuse_if_full(kind: Kind, partition: str, runtime: Runtime) -> None:
         if backlogs.take(partition):  # another call has looked meanwhile
             return
         bound = kind.policy.mailbox
-        page = await runtime.home.store.query(partition, prefix=INBOX_PREFIX, limit=bound)
-        waiting = len(page.items) if page.cursor is None else bound
-        room = bound - waiting - backlogs.leaving(partition)
+        now = runtime.clock.now_ms()
+        room = 0
+        if not backlogs.rests(partition, now):
+            leaving = backlogs.leaving(partition)  # before: what arrives meanwhile is counted
+            page = await runtime.home.store.query(partition, prefix=INBOX_PREFIX, limit=bound)
+            waiting = len(page.items) if page.cursor is None else bound
+            room = bound - waiting - leaving
+            backlogs.rest(partition, now + waiting // COUNTED_PER_MS)
         if room <= 0:
             raise MailboxFull(
                 f"{describe_partition(partition)} has {bound} messages waiting and takes no more: send again later, or "
@@ -154,12 +164,13 @@ class Backlogs:
     many are on their way there. ``seen`` are the actors to which it has sent.
     """
 
-    __slots__ = ("_leaving", "_looking", "_room", "seen")
+    __slots__ = ("_leaving", "_looking", "_rests_until", "_room", "seen")
 
     def __init__(self) -> None:
         self.seen = Bounded[str, bool](MOST_BACKLOGS)
         self._looking = WeakValueDictionary[str, asyncio.Lock]()
         self._room = Bounded[str, int](MOST_BACKLOGS)
+        self._rests_until = Bounded[str, int](MOST_BACKLOGS)
         self._leaving: Counter[str] = Counter()
 
     def looking(self, partition: str) -> asyncio.Lock:
@@ -178,6 +189,14 @@ class Backlogs:
         self._leaving[partition] += change
         if not self._leaving[partition]:
             del self._leaving[partition]
+
+    def rest(self, partition: str, until: int) -> None:
+        """It was just counted what waits there: it is not counted again until then (milliseconds)."""
+        self._rests_until[partition] = until
+
+    def rests(self, partition: str, now: int) -> bool:
+        """Whether what waits there was counted so shortly before that it is not to be counted now."""
+        return now < self._rests_until.get(partition, 0)
 
     def take(self, partition: str) -> bool:
         """Use up one place; false if it is not known whether there is one."""

@@ -29,6 +29,9 @@ MOST_PASSED_OVER: Final = 100
 """How many calls may run before a message that was sent later, as far as clocks tell: theirs may be wrong."""
 
 
+PLENTY: Final = 200
+"""While this number of messages waits in memory, the inbox is not looked into: a look reads all that waits there."""
+
 Answer = asyncio.Future["Outcome"]
 
 
@@ -190,6 +193,11 @@ class Queue:
         self.mail.appendleft(delivery)
 
     # ── What comes next ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def has_plenty(self) -> bool:
+        """Whether there is enough to run without another look into the inbox."""
+        return len(self.mail) >= PLENTY
 
     @property
     def has_later(self) -> bool:

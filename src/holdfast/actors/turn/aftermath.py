@@ -27,13 +27,14 @@ from holdfast.actors.record import (
     timer_place,
 )
 from holdfast.actors.timers import after_firing, settings_replaced
+from holdfast.actors.turn.applied import RESEND_WINDOW_MS, is_only_noted, with_applied
 from holdfast.actors.turn.failure import Halt, Park, TellCaller, TryAgain, Verdict, after_failure, attempts_in
 from holdfast.actors.turn.failure_log import log_failure
 from holdfast.actors.turn.handling import Handling
 from holdfast.actors.turn.kept_replies import may_be_in_head, with_reply
 from holdfast.actors.turn.ordered import noted
 from holdfast.actors.turn.performed import Finished, Performed, Version, marked
-from holdfast.actors.turn.replies import RESEND_WINDOW_MS, Place, applied, let_go, replied
+from holdfast.actors.turn.replies import Place, applied, let_go, replied
 from holdfast.errors import CallFailed
 from holdfast.failure import describe
 from holdfast.items import ABSENT, EXISTS, Delete, Item, Put, Write, parts_of
@@ -42,10 +43,6 @@ if TYPE_CHECKING:
     from holdfast.actors.kind import Instance, Kind
     from holdfast.actors.scope import Turn
     from holdfast.kernel.runtime import Runtime
-
-MOST_RECENT: Final = 25
-"""How many messages are recognised by their ids in the head; more of them in so short a time get items of their own."""
-
 
 # ── What may become of a delivery ───────────────────────────────────────────────────────────────────────────────────
 
@@ -199,13 +196,11 @@ class Aftermath(Struct, frozen=True):
         if failures and (place in failures or timers is not before.timers):
             gone = {place, *(timer_place(name) for name in settings_replaced(before.timers, timers))}
             failures = {name: each for name, each in failures.items() if name not in gone}
-        recent = self._recent_after()
-        after = (timers, turn.settings, turn.stamp, failures, recent)
-        if after == (before.timers, before.settings, before.stamp, before.failures, before.recent):
-            return before
-        return replace(
-            before, timers=timers, settings=turn.settings, stamp=turn.stamp, failures=failures, recent=recent
-        )
+        after = (timers, turn.settings, turn.stamp, failures)
+        if after != (before.timers, before.settings, before.stamp, before.failures):
+            before = replace(before, timers=timers, settings=turn.settings, stamp=turn.stamp, failures=failures)
+        call = self.delivery.call
+        return with_applied(before, call.id, self._now) if self._is_only_noted else before
 
     def _noted(self, record: ActorRecord) -> tuple[ActorRecord, tuple[Write, ...]]:
         """The record when the message is known by its queue's number and by its id, and what is written for that."""
@@ -217,18 +212,9 @@ class Aftermath(Struct, frozen=True):
             return now_set
         return after_firing(self.delivery.timer, self.before.record.timers, now_set, self.runtime.clock.now_ms())
 
-    def _recent_after(self) -> dict[str, int]:
-        """``recent`` with a message in it that is applied, if it has room there.
-
-        It is not awaited, so all there is to keep is that it was applied; where each write is billed an item for that
-        costs as much as the message itself.
-        """
-        call, before = self.delivery.call, self.before.record.recent
-        if not (self.runtime.home.writes_are_paid and call.known) or call.named or call.replies:
-            return before
-        now = self.runtime.clock.now_ms()
-        recent = {id: until for id, until in before.items() if until > now}
-        return before if len(recent) >= MOST_RECENT else recent | {call.id: now + RESEND_WINDOW_MS}
+    @property
+    def _is_only_noted(self) -> bool:
+        return is_only_noted(self.delivery.call, self.runtime.home)
 
     def _answered(
         self, outcome: Replied, version: Version, sent: tuple[Write, ...] = (), to_wake: tuple[str, ...] = ()
@@ -237,7 +223,11 @@ class Aftermath(Struct, frozen=True):
         and its reply is kept if it may be asked for: from elsewhere, or again.
         """
         call = self.delivery.call
-        if not call.known or call.id in version.record.recent:
+        if self._is_only_noted:
+            paged = "" if call.id in version.record.recent else call.id
+            known = applied(call) if paged or call.origin is not None else None
+            return Finished(self.delivery, outcome, version, (*sent, *self._receipt()), to_wake, known, paged)
+        if not call.known:
             known = None if call.origin is None else applied(call)
             return Finished(self.delivery, outcome, version, (*sent, *self._receipt()), to_wake, known)
         there = version.record.replies.get(call.id)

@@ -24,6 +24,7 @@ from holdfast.actors.record import (
     encode_record,
     next_timer,
 )
+from holdfast.actors.turn.applied import page_of
 from holdfast.actors.turn.entity import REFUSED, ActorEntity, Gathering, Refusal, Writing
 from holdfast.actors.turn.handling import tell
 from holdfast.actors.turn.performed import Finished, Version, writes_of
@@ -134,7 +135,7 @@ async def _commit(
     try:
         assert state is not None
         while left.finished:
-            batch, left.finished = together(left.finished, host.home.bounds)
+            batch, left.finished = together(left.finished, host.home.bounds, besides=_head_and_page(left.finished))
             version = batch[-1].version if left.finished else state.version
             await _write(batch, version, actor, runtime, host, None if left.finished else rest)
             state.committed = version
@@ -157,14 +158,20 @@ async def _commit(
         left.phase = after
 
 
-def together(finished: list[Finished], bounds: Bounds | None) -> tuple[list[Finished], list[Finished]]:
+def _head_and_page(finished: list[Finished]) -> int:
+    return 1 + any(each.paged for each in finished)
+
+
+def together(
+    finished: list[Finished], bounds: Bounds | None, *, besides: int = 1
+) -> tuple[list[Finished], list[Finished]]:
     """Those at the front that one write takes, at least one, and the rest. What one of them leaves stays whole (G4)."""
     if bounds is None:
         return finished, []
     writes: list[Write] = []
     for count, each in enumerate(finished):
         writes += each.writes
-        if count and not bounds.fit(one_per_place(writes)):
+        if count and not bounds.fit(one_per_place(writes), besides=besides):
             return finished[:count], finished[count:]
     return finished, []
 
@@ -179,6 +186,7 @@ async def _write(
 ) -> None:
     """One write for the state, the acknowledgements, the replies and whatever the calls send (G4)."""
     others = list(one_per_place(write for each in batch for write in each.writes if place(write) != actor.place))
+    others += page_of(batch, actor.partition, host.clock.now_ms())
     assert actor.state is not None
     if version is actor.state.committed and not others:
         await _confirm(actor, host)

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 class Loaded(Struct, eq=False):
     """An actor's state in memory. ``version`` is the actor after all that has run, ``committed`` as it is durable;
     ``instance`` is what methods run on, if it is as ``version`` says, and ``view`` what readers read.
-    ``taken_over``: its last owner may have died of what is to be read from the inbox now.
+    ``taken_over``: its last owner may have died of what is to be read from the inbox now. ``unanswered`` are ids of
+    messages to which the store has no answer (``look_ahead``).
     """
 
     version: Version
@@ -38,6 +39,7 @@ class Loaded(Struct, eq=False):
     instance: Instance | None
     view: tuple[bytes, Instance] | None = None
     taken_over: bool = False
+    unanswered: set[str] = set()
 
     def roll_back(self) -> None:
         """Be as what is durable says."""

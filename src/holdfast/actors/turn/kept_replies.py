@@ -3,7 +3,7 @@
 Where writes are billed, a reply next to the head makes a transaction of the commit: four units, where there was one. So
 the reply to a call that is answered where it runs, and is kept only because the call may be made again, rides in the
 head while there is room. When there is none, the replies that are durable there move out before the next call: each
-into an item ``r#<id>``, by a write of its own, and out of the head with the next commit (``moved_replies``).
+into an item ``r#<id>``, by a write of its own, and out of the head with the next commit (``make_room``).
 
 | it stops | what is there | what continues it |
 |---|---|---|

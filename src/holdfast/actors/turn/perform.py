@@ -51,7 +51,8 @@ async def _run_once(found: Aftermath, actor: ActorEntity) -> Became:
     if (delivered := await find_delivered(call, version.record, page, left, actor.partition, runtime)) is not None:
         return Earlier(delivered)
     if call.known or delivery.sort is not None:
-        earlier = await find_earlier(delivery, version.record, actor.uncommitted.replies, actor.partition, runtime)
+        unanswered = actor.state.unanswered
+        earlier = await find_earlier(delivery, version.record, left, unanswered, actor.partition, runtime)
         if earlier is not None:
             return Earlier(earlier)
     if call.method == DELETE_METHOD:

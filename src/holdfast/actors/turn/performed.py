@@ -48,8 +48,8 @@ class Version(Struct, frozen=True):
 class Finished(Struct, frozen=True):
     """A delivery that has run: the actor after it, what else is to be written for it, and who is woken then.
 
-    ``reply`` is the one among the writes: a repeat of the call finds it before it is durable. ``handled`` is the
-    attempt, if it is traced.
+    ``reply`` is the one among the writes: a repeat of the call finds it before it is durable. ``paged`` is the id of a
+    message that the commit is to note in its page. ``handled`` is the attempt, if it is traced.
     """
 
     delivery: Delivery
@@ -58,6 +58,7 @@ class Finished(Struct, frozen=True):
     writes: tuple[Write, ...] = ()
     to_wake: tuple[str, ...] = ()
     reply: Reply | None = None
+    paged: str = ""
     handled: Handled | None = None
 
 

@@ -20,6 +20,7 @@ from holdfast.actors.record import (
     describe_partition,
     fingerprint_of,
 )
+from holdfast.actors.turn.applied import on_pages
 from holdfast.actors.turn.kept_replies import reply_in
 from holdfast.actors.turn.ordered import is_repeat
 from holdfast.errors import CallFailed, IdempotencyMismatch, InvalidState, Refused
@@ -29,10 +30,6 @@ from holdfast.persist import write_for_caller
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
     from holdfast.ports import Home, Store
-
-RESEND_WINDOW_MS: Final = 600_000
-"""How long a message is recognised that its sender's process sends again because the store gave no answer: it does
-so for some seconds only."""
 
 NO_REPLY: Final = Raw(b"null")
 """What a message was answered that no caller awaited."""
@@ -85,12 +82,24 @@ def replied(reply: Reply, call: Call, partition: str, runtime: Runtime) -> Repli
 
 
 async def find_earlier(
-    delivery: Delivery, record: ActorRecord, uncommitted: Mapping[str, Reply], partition: str, runtime: Runtime
+    delivery: Delivery,
+    record: ActorRecord,
+    uncommitted: Mapping[str, Reply],
+    unanswered: set[str],
+    partition: str,
+    runtime: Runtime,
 ) -> Reply | None:
-    """What a delivery was answered that has come before; ``None`` if it has not."""
+    """What a delivery was answered that has come before; ``None`` if it has not. An id that is ``unanswered`` in the
+    store is used up.
+    """
     call = delivery.call
-    if call.known and (reply := await earlier_reply(call, record, uncommitted, partition, runtime)) is not None:
-        return reply
+    if call.known:
+        if (reply := known_reply(call, record, uncommitted, runtime)) is not None:
+            return reply
+        if call.id in unanswered:
+            unanswered.remove(call.id)
+        elif (reply := await _stored_reply(call, record, partition, runtime)) is not None:
+            return reply
     if delivery.sort is None or delivery.sort > record.parked_up_to:
         return None
     # This very message may have been parked, and come once more from a sender that had no answer.
@@ -116,15 +125,17 @@ async def find_delivered(
     return None
 
 
-async def earlier_reply(
-    call: Call, record: ActorRecord, uncommitted: Mapping[str, Reply], partition: str, runtime: Runtime
-) -> Reply | None:
-    """What a call that is known by its id was answered before, durably or not yet."""
+def known_reply(call: Call, record: ActorRecord, uncommitted: Mapping[str, Reply], runtime: Runtime) -> Reply | None:
+    """What a call that is known by its id was answered before, as far as that is in memory."""
     if call.id in record.recent:
         return applied(call)
-    if (kept := reply_in(record, call.id, runtime.clock.now_ms())) is not None:
-        return kept
-    return uncommitted.get(call.id) or await find_reply(partition, call.id, runtime)
+    return reply_in(record, call.id, runtime.clock.now_ms()) or uncommitted.get(call.id)
+
+
+async def _stored_reply(call: Call, record: ActorRecord, partition: str, runtime: Runtime) -> Reply | None:
+    if await on_pages((call.id,), record, partition, runtime.home.store):
+        return applied(call)
+    return await find_reply(partition, call.id, runtime)
 
 
 # ── A reply that is kept for the caller ─────────────────────────────────────────────────────────────────────────────

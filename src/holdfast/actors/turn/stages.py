@@ -33,7 +33,8 @@ from holdfast.actors.turn.aftermath import Aftermath
 from holdfast.actors.turn.commit import begin_commit, commit, commit_under_way
 from holdfast.actors.turn.entity import REFUSED, ActorEntity, Loaded, refuse_overtaken_caller
 from holdfast.actors.turn.failure import after_deaths
-from holdfast.actors.turn.moved_replies import make_room
+from holdfast.actors.turn.look_ahead import unanswered
+from holdfast.actors.turn.make_room import make_room
 from holdfast.actors.turn.perform import perform
 from holdfast.actors.turn.performed import Version, writes_of
 from holdfast.clock import elapsed_seconds
@@ -108,7 +109,10 @@ class ActorStages(Struct, frozen=True, gc=False):
         entity.queue.looks += 1
         if entity.hold.revision != NEVER_WOKEN:
             await read_inbox(entity, host)
-        if entity.state is not None and entity.state.taken_over:  # its last owner may have died of what it did last
+        if entity.state is None:
+            return
+        entity.state.unanswered = await unanswered(entity, host.home.store)
+        if entity.state.taken_over:  # its last owner may have died of what it did last
             entity.state.taken_over = False
             entity.queue.suspect(entity.state.version.record, host.clock.now_ms())
 
@@ -260,7 +264,9 @@ async def run_calls(actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
             return False
         if elapsed_seconds() - began > host.limits.slice_seconds:
             await asyncio.sleep(0)
-            return host.home.writes_are_paid  # each write is paid for, so what waits shares one
+            if actor.broken is not None or not actor.queue.has_plenty:
+                return host.home.writes_are_paid  # each write is paid for, so what waits shares one
+            began = elapsed_seconds()  # to look for more would be to read all of it again
     return False
 
 

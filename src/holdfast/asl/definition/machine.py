@@ -81,11 +81,13 @@ def _object(definition: str | Mapping[str, Any]) -> dict[str, Any]:
 
 def _processor(written: Mapping[str, Any], language: str) -> Processor:
     config: dict[str, Any] = written.get("ProcessorConfig") or {}
+    distributed = config.get("Mode") == DISTRIBUTED
     return Processor(
         start_at=written["StartAt"],
         states={name: _state(name, each, language) for name, each in written["States"].items()},
-        distributed=config.get("Mode") == DISTRIBUTED,
+        distributed=distributed,
         execution_type=config.get("ExecutionType", "STANDARD"),
+        text=compact({"QueryLanguage": language, **written}) if distributed else "",
     )
 
 

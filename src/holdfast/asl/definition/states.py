@@ -124,6 +124,8 @@ class Processor(Struct, frozen=True):
     states: dict[str, State]
     distributed: bool = False
     execution_type: str = "STANDARD"
+    text: str = ""
+    """The definition of a child execution, if it is distributed."""
 
 
 State = Pass | Task | Choice | Wait | Succeed | Fail | Parallel | Map

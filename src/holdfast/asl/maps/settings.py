@@ -4,29 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard, cast
 
-from msgspec import Struct
-
 from holdfast.asl.definition import Map
 from holdfast.asl.errors import RUNTIME, StatesError
 from holdfast.asl.jsontext import compact, is_number
+from holdfast.asl.orders import Tolerance
 from holdfast.asl.paths import read_definite
 from holdfast.asl.templates import of_type
 from holdfast.asl.visit import Visit
-
-
-class Tolerance(Struct, frozen=True):
-    """How many iterations may fail. Without a tolerance the first failure is too much."""
-
-    count: int | None = None
-    percentage: float | None = None
-
-    def exceeded(self, failed: int, items: int) -> bool:
-        """Whether these failures are too many: more than the count, or than the percentage of all items."""
-        if self.count is None and self.percentage is None:
-            return failed > 0
-        if self.count is not None and failed > self.count:
-            return True
-        return self.percentage is not None and failed * 100 > self.percentage * items
 
 
 def concurrency_of(visit: Visit, effective: Any) -> int:

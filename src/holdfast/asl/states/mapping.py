@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from msgspec.structs import replace
+from msgspec import UNSET
 
+from holdfast import ids
 from holdfast.asl import processing
+from holdfast.asl.branches import aborting, branch
 from holdfast.asl.definition import Map, Processor
-from holdfast.asl.errors import EXCEED_TOLERATED_FAILURE_THRESHOLD, StatesError
-from holdfast.asl.events import History, Trail
+from holdfast.asl.errors import StatesError
 from holdfast.asl.frames import inner
 from holdfast.asl.maps.batches import Batcher, batched
 from holdfast.asl.maps.items import Item, items_of, selected
 from holdfast.asl.maps.readers import items_read
-from holdfast.asl.maps.settings import Tolerance, concurrency_of, tolerance_of
-from holdfast.asl.maps.writers import Child, written
+from holdfast.asl.maps.settings import concurrency_of, tolerance_of
+from holdfast.asl.maps.writers import writer_of
+from holdfast.asl.orders import MapOrder, Owner, Part, Tolerance
 from holdfast.asl.processing import Left
-from holdfast.asl.together import TooMuch, first_failure, together
+from holdfast.asl.together import together
 from holdfast.asl.visit import Visit
 
 if TYPE_CHECKING:
     from holdfast.asl.frames import Frame, Run
+    from holdfast.workflows.scope import BodyScope
 
 INLINE_CONCURRENCY: Final = 40
-DISTRIBUTED_CONCURRENCY: Final = 10_000
-"""The most iterations at a time of AWS."""
-
-THRESHOLD_EXCEEDED: Final = "The specified tolerated failure threshold was exceeded"
+MOST_CONCURRENCY: Final = 10_000
+"""The most iterations, and the most child executions, at a time of AWS."""
+DISTRIBUTED_CONCURRENCY: Final = 100
+"""How many child executions a distributed Map runs at a time that says nothing of it."""
 
 
 async def mapped(run: Run, frame: Frame, visit: Visit, place: str) -> Left:
@@ -46,7 +50,12 @@ async def mapped(run: Run, frame: Frame, visit: Visit, place: str) -> Left:
     try:
         if state.item_reader is not None:
             items = await items_read(run, visit, effective)
-        result = await _ran(run, frame, visit, place, effective, items, concurrency, tolerance)
+        inputs = [(item, selected(visit, effective, item)) for item in items]
+        if processor.distributed:
+            order = _order(frame, visit, effective, inputs, concurrency, tolerance)
+            result = await run.maps.distribute(run, order, map_run_name(run, place))
+        else:
+            result = await _ran(run, frame, visit, place, inputs, concurrency)
     except StatesError as error:
         if processor.distributed:
             frame.trail.note("MapRunFailed", error=error.error, cause=error.cause)
@@ -59,42 +68,24 @@ async def mapped(run: Run, frame: Frame, visit: Visit, place: str) -> Left:
 
 
 async def _ran(
-    run: Run,
-    frame: Frame,
-    visit: Visit,
-    place: str,
-    effective: Any,
-    items: list[Item],
-    concurrency: int,
-    tolerance: Tolerance,
-) -> Any:
-    """The result of the iterations. Raises ``StatesError``."""
-    state = cast("Map", visit.state)
-    processor = cast("Processor", state.processor)
-    inputs = [(item, selected(visit, effective, item)) for item in items]
-    if state.item_batcher is not None:
-        batcher = Batcher.of(visit, effective, state.item_batcher)
-        inputs = [(Item(number, batch), batch) for number, batch in enumerate(batched(inputs, batcher))]
-    iterate = partial(_child, state) if processor.distributed else _iteration
-    starts = [
-        partial(iterate, run, _frame(frame, visit, processor, f"{place}[{item.index}]/", item), item, given)
-        for item, given in inputs
-    ]
-    too_much = _too_much(processor, tolerance, len(starts))
-    ended = await together(starts, _limit(processor, concurrency), too_much)
-    if state.result_writer is None:
-        return [each.output for each in ended if each.error is None]
-    children = [
-        Child(_identity(state, frame, item, given), given, each)
-        for (item, given), each in zip(inputs, ended, strict=True)
-    ]
-    return await written(run, visit, effective, children)
+    run: Run, frame: Frame, visit: Visit, place: str, inputs: Sequence[tuple[Item, Any]], concurrency: int
+) -> list[Any]:
+    """The outputs of the iterations of an inline Map. Raises ``StatesError``."""
+    processor = cast("Processor", cast("Map", visit.state).processor)
+    frames = [_frame(frame, visit, processor, f"{place}[{item.index}]/", item) for item, _ in inputs]
+    starts = [partial(_iteration, run, each, *pair) for each, pair in zip(frames, inputs, strict=True)]
+    with aborting(frames):
+        ended = await together(starts, min(concurrency or INLINE_CONCURRENCY, INLINE_CONCURRENCY))
+    return [each.output for each in ended]
 
 
 async def _iteration(run: Run, frame: Frame, item: Item, given: Any) -> Any:
     frame.trail.note("MapIterationStarted", index=item.index)
     try:
-        output = await run.branch(run, frame, given)
+        output = await branch(run, frame, given)
+    except asyncio.CancelledError:
+        frame.trail.note("MapIterationAborted", index=item.index)
+        raise
     except StatesError:
         frame.trail.note("MapIterationFailed", index=item.index)
         raise
@@ -102,37 +93,53 @@ async def _iteration(run: Run, frame: Frame, item: Item, given: Any) -> Any:
     return output
 
 
-async def _child(state: Map, run: Run, frame: Frame, item: Item, given: Any) -> Any:
-    """A child execution of a distributed Map: it has events, an identity and an input of its own."""
-    history = History(1, kept=False)
-    context = {**frame.context, "Execution": _identity(state, frame, item, given)}
-    child = replace(frame, context=context, trail=Trail(history, 1))
-    return await run.branch(replace(run, history=history), child, given)
-
-
-def _identity(state: Map, frame: Frame, item: Item, given: Any) -> dict[str, Any]:
-    execution = frame.context["Execution"]
-    name = f"{execution['Name']}-{item.index}"
-    label = state.label or state.name
-    return {**execution, "Id": f"{execution['Id'].rpartition(':')[0]}/{label}:{name}", "Input": given, "Name": name}
-
-
 def _frame(frame: Frame, visit: Visit, processor: Processor, path: str, item: Item) -> Frame:
-    variables: Mapping[str, Any] = {} if processor.distributed else visit.variables
-    return inner(frame, processor, path, variables=variables, Map={"Item": item.context})
+    return inner(frame, processor, path, variables=visit.variables, Map={"Item": item.context})
 
 
-def _limit(processor: Processor, concurrency: int) -> int:
-    most = DISTRIBUTED_CONCURRENCY if processor.distributed else INLINE_CONCURRENCY
-    return min(concurrency or most, most)
+def _order(
+    frame: Frame,
+    visit: Visit,
+    effective: Any,
+    inputs: Sequence[tuple[Item, Any]],
+    concurrency: int,
+    tolerance: Tolerance,
+) -> MapOrder:
+    """What the Map run of a distributed Map is given. Raises ``StatesError``."""
+    state = cast("Map", visit.state)
+    processor = cast("Processor", state.processor)
+    return MapOrder(
+        owner=Owner.of(frame.context, state.label or state.name),
+        processor=processor.text,
+        express=processor.execution_type == "EXPRESS",
+        parts=tuple(_parts(state, visit, effective, inputs)),
+        concurrency=min(concurrency or DISTRIBUTED_CONCURRENCY, MOST_CONCURRENCY),
+        tolerance=tolerance,
+        writer=writer_of(visit, effective),
+    )
 
 
-def _too_much(processor: Processor, tolerance: Tolerance, count: int) -> TooMuch:
-    if not processor.distributed:
-        return first_failure
+def _parts(state: Map, visit: Visit, effective: Any, inputs: Sequence[tuple[Item, Any]]) -> Iterator[Part]:
+    if state.item_batcher is None:
+        yield from (Part.of(given, item.value, None if item.key is UNSET else item.key) for item, given in inputs)
+        return
+    batches = batched(inputs, Batcher.of(visit, effective, state.item_batcher))
+    for batch in batches:
+        yield Part.of(batch, batch, items=len(batch["Items"]))
 
-    def judged(_place: int, _error: StatesError, failed: int) -> StatesError | None:
-        exceeded = tolerance.exceeded(failed, count)
-        return StatesError(EXCEED_TOLERATED_FAILURE_THRESHOLD, THRESHOLD_EXCEEDED) if exceeded else None
 
-    return judged
+def map_run_name(run: Run, place: str) -> str:
+    """The name of the next Map run of a visit of a state, in ARNs. Those of one execution begin alike.
+
+    It follows from the execution, the state, its visit and the attempt, so that no Map run is started twice (G11).
+    """
+    scope: BodyScope = run.activation.context
+    attempts = run.visits.get(f"{place}!", 0)
+    run.visits[f"{place}!"] = attempts + 1
+    own = ids.derive(scope.partition, scope.nonce, str(scope.run), place, str(attempts))
+    return f"{map_runs_of(scope.partition, scope.nonce)}-{ids.fingerprint(own.encode())}"
+
+
+def map_runs_of(partition: str, nonce: str) -> str:
+    """How the names of all Map runs of an execution begin."""
+    return ids.fingerprint(ids.derive("map runs", partition, nonce).encode())

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.asl import processing
+from holdfast.asl.branches import aborting, branch
 from holdfast.asl.definition import Parallel
 from holdfast.asl.frames import inner
 from holdfast.asl.processing import Left
@@ -22,11 +23,12 @@ async def branched(run: Run, frame: Frame, visit: Visit, place: str) -> Left:
     effective = processing.effective_input(visit)
     given = processing.arguments(visit, effective)
     frame.trail.note("ParallelStateStarted", name=state.name)
-    starts = [
-        partial(run.branch, run, inner(frame, branch, f"{place}[{number}]/", variables=visit.variables), given)
-        for number, branch in enumerate(state.branches)
+    frames = [
+        inner(frame, each, f"{place}[{number}]/", variables=visit.variables)
+        for number, each in enumerate(state.branches)
     ]
-    ended = await together(starts, max(1, len(starts)))
+    with aborting(frames):
+        ended = await together([partial(branch, run, each, given) for each in frames], max(1, len(frames)))
     frame.trail.note("ParallelStateSucceeded", name=state.name)
     result: list[Any] = [each.output for each in ended]
     visit.note("result", result)

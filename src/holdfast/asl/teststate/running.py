@@ -14,7 +14,8 @@ from holdfast.asl.errors import EXCEED_TOLERATED_FAILURE_THRESHOLD, StatesError
 from holdfast.asl.jsontext import compact
 from holdfast.asl.maps.batches import Batcher, batched
 from holdfast.asl.maps.items import Item, items_of, selected
-from holdfast.asl.maps.settings import Tolerance, concurrency_of, tolerance_of
+from holdfast.asl.maps.settings import concurrency_of, tolerance_of
+from holdfast.asl.orders import Tolerance
 from holdfast.asl.processing import Left
 from holdfast.asl.retrying import another_attempt, catcher_of
 from holdfast.asl.states.choosing import chosen

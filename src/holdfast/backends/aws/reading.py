@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.backends.aws.enclosing import PREFIXES, Known, count_of, is_message, may_be_messages, merged
 from holdfast.backends.aws.layout import Attributes, decode, key, text
 from holdfast.backends.aws.parcels import LAST, MARK, first_of, is_parcel, messages_in, opened
@@ -74,7 +76,7 @@ class Reader:
 
     async def _messages(self, partition: str, prefix: str, limit: int) -> Page:
         """The first page of messages. Parcels come first in it; if it ends among them, it shows what is before the
-        first message of the last one.
+        first message of the last one. It is whole if all of them are enclosed: their head is read in one piece.
         """
         head = await self.stored(partition, HEAD)
         wires, cursor = await self._read(partition, prefix, None, limit)
@@ -89,9 +91,10 @@ class Reader:
         for parcel in parcels:
             self._known.parcel(partition, parcel)
             within += messages_in(partition, parcel)
-        if head is not None and not (found.items or parcels) and cursor is None:
+        all_enclosed = not (found.items or parcels) and cursor is None
+        if head is not None and all_enclosed:
             await self._enclose_again(head, prefix)
-        return merged(found, within, prefix, None, limit)
+        return replace(merged(found, within, prefix, None, limit), whole=all_enclosed)
 
     async def _in_parcels(self, head: Attributes, prefix: str) -> list[Item]:
         """The messages in the parcels that are marked in this head, of those that may begin with ``prefix``."""

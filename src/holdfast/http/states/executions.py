@@ -8,8 +8,9 @@ import msgspec
 
 from holdfast import ids
 from holdfast.asl.arns import EXPRESS, Arn
+from holdfast.asl.ending import Stop
 from holdfast.asl.errors import LONGEST_CAUSE_CHARACTERS, LONGEST_ERROR_CHARACTERS, cut
-from holdfast.asl.reading import redrives_of
+from holdfast.asl.reading import redrives_of, requests_of
 from holdfast.errors import InvalidState
 from holdfast.http.states import asked
 from holdfast.http.states.faults import Fault, invalid_arn, invalid_request
@@ -21,7 +22,6 @@ from holdfast.http.states.standing import (
     REDRIVABLE,
     RUNNING,
     Standing,
-    Stop,
     of_head,
     standing_of,
 )
@@ -47,10 +47,10 @@ async def describe(service: Service, request: asked.OfExecution) -> Answer:
     arn = _standard(request.execution_arn)
     standing = await standing_of(service, arn)
     told = standing.described(request.included_data)
-    redrives = await redrives_of(service.call.app.runtime().home.store, standing.head.partition)
-    told["redriveCount"] = len(redrives)
-    if redrives:
-        told["redriveDate"] = seconds(redrives[-1].at)
+    store = service.call.app.runtime().home.store
+    told["redriveCount"], at_ms = await redrives_of(store, standing.head.partition, standing.record)
+    if at_ms:
+        told["redriveDate"] = seconds(at_ms)
     if standing.status in REDRIVABLE:
         told["redriveStatus"] = "REDRIVABLE"
     else:
@@ -160,10 +160,10 @@ async def redrive(service: Service, request: asked.RedriveExecution) -> Answer:
 
 async def _same_redrive(service: Service, standing: Standing, token: str) -> Answer | None:
     """The answer to the request with this client token, if it was made before."""
-    redrives = await redrives_of(service.call.app.runtime().home.store, standing.head.partition)
-    since = service.now_ms() - TOKEN_LASTS_MS
-    same = [each for each in redrives[-TOKENS_KEPT:] if token and each.request == token and each.at >= since]
-    return {"redriveDate": seconds(same[-1].at)} if same else None
+    store, since = service.call.app.runtime().home.store, service.now_ms() - TOKEN_LASTS_MS
+    redrives = await requests_of(store, standing.head.partition, standing.record)
+    same = [at_ms for request, at_ms in redrives[-TOKENS_KEPT:] if token and request == token and at_ms >= since]
+    return {"redriveDate": seconds(same[-1])} if same else None
 
 
 def _not_redrivable(standing: Standing, why: str = "") -> Fault:

@@ -8,16 +8,16 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from holdfast.asl.arns import EXPRESS, STATE_MACHINE
+from holdfast.asl.ending import ABORTED
 from holdfast.asl.events import Event
 from holdfast.asl.jsontext import compact
-from holdfast.asl.reading import events_of, redrives_of
+from holdfast.asl.reading import events_of
 from holdfast.asl.resources import resource_of
 from holdfast.http.states import asked
 from holdfast.http.states.faults import invalid_arn
 from holdfast.http.states.names import execution_arn
 from holdfast.http.states.service import Answer, Service, seconds
-from holdfast.http.states.standing import ABORTED, Standing, of_head, standing_of
-from holdfast.replay.entries import Reopened
+from holdfast.http.states.standing import Standing, of_head, standing_of
 
 DATA: Final = ("input", "output", "parameters", "assignedVariables")
 """Details that are payloads: JSON as text, which ``includeExecutionData=False`` leaves out."""
@@ -37,29 +37,20 @@ async def get(service: Service, request: asked.GetHistory) -> Answer:
     runtime, partition = service.call.app.runtime(), standing.head.partition
     recorded, events = await events_of(runtime, partition)
     standing = of_head(service, recorded.head)
-    ends = _ends(standing, events, await redrives_of(runtime.home.store, partition))
-    told = [_told(each, standing, request) for each in _with_resources((*events, *ends))]
+    told = [_told(each, standing, request) for each in _with_resources((*events, *_end(standing, events)))]
     if request.reverse_order:
         told.reverse()
     return service.sliced("events", told, request)
 
 
-def _ends(standing: Standing, events: Sequence[Event], redriven: Sequence[Reopened]) -> list[Event]:
-    """The events that the body does not tell: that it was stopped, that its time was over, that it goes on again."""
+def _end(standing: Standing, events: Sequence[Event]) -> Iterator[Event]:
+    """The event of an end that the body does not tell: that it was stopped, or that its time was over."""
     error, cause = standing.failure
-    last = events[-1] if events else Event(0, 0, standing.record.created_at / 1000, "", {})
-    found: list[Event] = []
-
-    def add(type: str, at_ms: int, **details: Any) -> None:
-        found.append(Event(last.id + len(found) + 1, last.id, at_ms / 1000, type, details))
-
-    if standing.status == ABORTED:
-        add("ExecutionAborted", standing.record.ended_at or 0, error=error, cause=cause)
-    elif standing.status == "TIMED_OUT":
-        add("ExecutionTimedOut", standing.record.ended_at or 0, error=error, cause=cause)
-    elif standing.record.ended_at is None and redriven:
-        add("ExecutionRedriven", redriven[-1].at, redriveCount=len(redriven))
-    return found
+    last = events[-1].id if events else 0
+    at = (standing.record.ended_at or 0) / 1000
+    types = {ABORTED: "ExecutionAborted", "TIMED_OUT": "ExecutionTimedOut"}
+    if standing.status in types:
+        yield Event(last + 1, last, at, types[standing.status], {"error": error, "cause": cause})
 
 
 def _with_resources(events: Sequence[Event]) -> Iterator[Event]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from msgspec import Struct
 
 from holdfast.asl.about import About, Given, given_to, given_to_declared
 from holdfast.asl.arns import EXPRESS, STATE_MACHINE, Arn
-from holdfast.asl.errors import TIMEOUT, Error
+from holdfast.asl.ending import ABORTED, STATUS_OF, SUCCEEDED, failure_in
 from holdfast.asl.stored.records import EXPRESS as MACHINE_EXPRESS
 from holdfast.http.states.faults import no_execution
 from holdfast.http.states.service import ALL_DATA, Answer, Service, seconds
@@ -33,18 +32,6 @@ if TYPE_CHECKING:
     from holdfast.items import Item
 
 RUNNING: Final = "RUNNING"
-SUCCEEDED: Final = "SUCCEEDED"
-ABORTED: Final = "ABORTED"
-
-STATUS_OF: Final = {
-    COMPLETED: SUCCEEDED,
-    FAILED: "FAILED",
-    COMPENSATION_FAILED: "FAILED",
-    CANCELLED: ABORTED,
-    TERMINATED: ABORTED,
-    TIMED_OUT: "TIMED_OUT",
-}
-"""AWS's status of an execution that has ended; any other is RUNNING."""
 
 HOLDFAST_STATUSES: Final = {
     SUCCEEDED: (COMPLETED,),
@@ -54,8 +41,6 @@ HOLDFAST_STATUSES: Final = {
 }
 
 REDRIVABLE: Final = ("FAILED", ABORTED, "TIMED_OUT")
-
-_ERROR: Final = f"{Error.__module__}.{Error.__qualname__}"
 
 
 class Standing(Struct, frozen=True):
@@ -83,19 +68,7 @@ class Standing(Struct, frozen=True):
     @property
     def failure(self) -> tuple[str | None, str | None]:
         """Its error and cause, where it has any."""
-        error = self.record.error
-        match self.status:
-            case "TIMED_OUT":
-                return TIMEOUT, None
-            case "ABORTED" if error is not None:
-                return _stopped(error.message)
-            case "FAILED" if error is not None and error.type == _ERROR and error.args:
-                name, cause = (*error.args, None)[:2]
-                return name, cause
-            case "FAILED" if error is not None:
-                return error.type.rpartition(".")[2], error.message
-            case _:
-                return None, None
+        return failure_in(self.status, self.record)
 
     @property
     def output(self) -> str | None:
@@ -131,21 +104,6 @@ class Standing(Struct, frozen=True):
         if self.output is not None:
             told |= {"output": self.output, "outputDetails": {"included": True}}
         return told
-
-
-class Stop(Struct, frozen=True):
-    """What StopExecution was given, as the reason of the cancellation holds it."""
-
-    error: str | None = None
-    cause: str | None = None
-
-
-def _stopped(reason: str) -> tuple[str | None, str | None]:
-    try:
-        given = msgspec.json.decode(reason, type=Stop)
-    except msgspec.MsgspecError:
-        return None, reason or None
-    return given.error, given.cause
 
 
 async def standing_of(service: Service, arn: Arn) -> Standing:

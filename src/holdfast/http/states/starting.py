@@ -10,7 +10,8 @@ from holdfast import ids
 from holdfast.asl.about import About
 from holdfast.asl.arns import Arn
 from holdfast.asl.jsontext import NotJson, read
-from holdfast.asl.runners import EXPRESS_SECONDS, Runner
+from holdfast.asl.quotas import EXPRESS_SECONDS
+from holdfast.asl.runners import Runner
 from holdfast.asl.stored.records import EXPRESS, Alias, Revision, StoredMachine
 from holdfast.errors import ConfigurationError, IdempotencyMismatch, PayloadTooLarge
 from holdfast.http.states import asked

@@ -1,4 +1,6 @@
-"""Moving replies out of the head of an actor, into items of their own. See ``kept_replies``."""
+"""Moving out of the head of an actor what it has no room for: replies, each into an item of its own (``kept_replies``),
+and the ids of messages that were applied, together into a page (``applied``).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from holdfast.actors.record import REPLY_PREFIX, KeptReply, encode
+from holdfast.actors.record import REPLY_PREFIX, ActorRecord, KeptReply, encode
+from holdfast.actors.turn.applied import paged
 from holdfast.actors.turn.performed import Version
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, AnyOf, Expired, Item, Put
@@ -22,17 +25,30 @@ MOVED_FROM_BYTES: Final = 240
 
 
 async def make_room(actor: ActorEntity, runtime: Runtime) -> None:
-    """Move the replies out of a head that has little room left, if all that has run is durable."""
+    """Move out of a head that has little room left, if all that has run is durable."""
     state = actor.state
     if state is None or not actor.settled or state.version is not state.committed:
         return
-    record, now = state.committed.record, runtime.clock.now_ms()
+    record = state.committed.record
+    left = await _without_ids(await _without_replies(record, actor.partition, runtime), actor.partition, runtime)
+    if left is not record and actor.state is state and state.version is state.committed:
+        state.version = Version(left, state.version.state, state.version.deleted)
+
+
+async def _without_replies(record: ActorRecord, partition: str, runtime: Runtime) -> ActorRecord:
     if not record.replies or len(encode(record.replies)) < MOVED_FROM_BYTES:
-        return
+        return record
+    now = runtime.clock.now_ms()
     moved = ((id, kept) for id, kept in record.replies.items() if kept.until > now)
-    await asyncio.gather(*(_move(actor.partition, id, kept, runtime) for id, kept in moved))
-    if actor.state is state and state.version is state.committed and state.committed.record is record:
-        state.version = Version(replace(record, replies={}), state.version.state, state.version.deleted)
+    await asyncio.gather(*(_move(partition, id, kept, runtime) for id, kept in moved))
+    return replace(record, replies={})
+
+
+async def _without_ids(record: ActorRecord, partition: str, runtime: Runtime) -> ActorRecord:
+    left, page = paged(record, partition, runtime.clock.now_ms())
+    if page is not None:
+        await write_until_known(runtime.home.store, page, ours=lambda _there: True)
+    return left
 
 
 async def _move(partition: str, id: str, kept: KeptReply, runtime: Runtime) -> None:
