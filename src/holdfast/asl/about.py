@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.asl.arns import EXECUTION, EXPRESS, STATE_MACHINE, Account
+from holdfast.asl.orders import Child
 from holdfast.asl.timestamps import iso_milliseconds
 
 if TYPE_CHECKING:
@@ -74,9 +75,25 @@ class Begun(Struct, frozen=True):
     definition: str
 
 
+def given_to_child(record: ExecutionRecord, account: Account) -> tuple[Given, Child]:
+    """What a child execution of a Map run was started with. Its machine is named as AWS does: ``machine/label``."""
+    begun = msgspec.json.decode(bytes(record.input), type=BegunChild)
+    child = begun.child
+    machine = f"{child.owner.machine}/{child.owner.label}"
+    about = About(account=account, machine=machine, name=child.name, role_arn=child.owner.role_arn)
+    return Given(child.part.input, begun.processor, about), child
+
+
 def begun_with(input: bytes) -> Begun:
     """What the input of a workflow says that runs machines, of whichever machine."""
     return msgspec.json.decode(input, type=Begun)
+
+
+class BegunChild(Struct, frozen=True):
+    """The input of the workflow of child executions: the child, and the definition of its machine."""
+
+    child: Child
+    processor: str
 
 
 def declared_role(account: Account, machine: str) -> str:

@@ -8,24 +8,30 @@ continues as new.
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from holdfast.asl.errors import DATA_LIMIT_EXCEEDED, EXCEED_TOLERATED_FAILURE_THRESHOLD, RUNTIME, Error, StatesError
+from holdfast.asl.errors import DATA_LIMIT_EXCEEDED, RUNTIME, Error, StatesError
 from holdfast.asl.events import History
 from holdfast.asl.frames import Cursor
 from holdfast.asl.machine import Continue, first_cursor, run_machine
 from holdfast.asl.maps.outcomes import Outcome, failure_of, outcomes_at
 from holdfast.asl.maps.writers import Results, written
-from holdfast.asl.orders import Child, MapCursor, MapOrder
+from holdfast.asl.orders import Child, MapCursor, MapOrder, items_of, maps_of
+from holdfast.asl.progress import UPDATE, Progress, Update, concurrency_in_force
 from holdfast.asl.quotas import EXPRESS_SECONDS
-from holdfast.asl.together import Ended, TooMuch, together
+from holdfast.asl.together import Ended, Together
 from holdfast.errors import ExecutionError, PayloadTooLarge, SerializationError
 from holdfast.replay.naming import place
 from holdfast.workflows.definition import Step, Workflow
 from holdfast.workflows.operations.child import call_child
+from holdfast.workflows.operations.live_state import query
 from holdfast.workflows.operations.new_run import continue_as_new
+from holdfast.workflows.operations.signal import signal
 from holdfast.workflows.operations.step import call_step
 from holdfast.workflows.options import StartOptions
 from holdfast.workflows.record import DERIVED_ID_MARK, partition_of
@@ -40,8 +46,6 @@ if TYPE_CHECKING:
     from holdfast.kernel.runtime import Declares
     from holdfast.replay.activation import Activation
 
-THRESHOLD_EXCEEDED: Final = "The specified tolerated failure threshold was exceeded"
-
 ITEMS_OF_A_RUN: Final = 1_000
 MOST_RUNS: Final = 20
 """A Map run continues as new after a thousand child executions, or after a twentieth of all if those are more: each run
@@ -49,16 +53,6 @@ takes the list of all items along."""
 
 OUTCOMES_OF_A_STEP: Final = 250
 """How many outcomes one step reads."""
-
-
-def maps_of(name: str) -> str:
-    """The workflow of the Map runs of a machine's executions."""
-    return f"{name}.maps"
-
-
-def items_of(name: str) -> str:
-    """The workflow of the child executions of those Map runs."""
-    return f"{name}.items"
 
 
 class Interpreter(Protocol):
@@ -132,26 +126,42 @@ class MapRuns:
         children = [Child(order.owner, name, index, part, order.express) for index, part in enumerate(order.parts)]
         most = max(self.items_of_a_run, -(-len(children) // MOST_RUNS))
         last = min(cursor.next + most, len(children))
-        starts = [partial(self._started, activation, order, each) for each in children[cursor.next : last]]
-        ended = await together(starts, order.concurrency, _too_much(order, cursor.failed))
+        progress = Progress(order, cursor)
+        query(progress.report)
+        starts = [partial(self._started, activation, progress, each) for each in children[cursor.next : last]]
+        together = Together(starts, concurrency_in_force(order.concurrency), lambda _error: progress.too_much())
+        async with _updates(progress, together):
+            ended = await together.all()
         if last < len(children):
-            failed = cursor.failed + sum(each.error is not None for each in ended)
-            continue_as_new(order, MapCursor(last, failed))
-        return await self._result(activation, order, name, children, ended)
+            continue_as_new(progress.order, progress.cursor(last))
+        return await self._result(activation, progress, name, children, ended)
 
-    async def _started(self, activation: Activation, order: MapOrder, child: Child) -> Any:
+    async def _started(self, activation: Activation, progress: Progress, child: Child) -> Any:
         """The output of a child execution. Raises ``StatesError``."""
         timeout_ms = EXPRESS_SECONDS * 1000 if child.express else None
         options = StartOptions(id=child.id, timeout_ms=timeout_ms)
+        progress.began(child.part)
         with place(f"[{child.index}]"):
             try:
-                return await call_child(activation, self.items, (child, order.processor), {}, options)
+                output = await call_child(activation, self.items, (child, progress.order.processor), {}, options)
+            except asyncio.CancelledError:
+                progress.abandoned(child.part)
+                raise
             except ExecutionError as error:
+                progress.ended(child.part, error)
                 raise failure_of(error) from error
+        progress.ended(child.part, None)
+        return output
 
     async def _result(
-        self, activation: Activation, order: MapOrder, name: str, children: Sequence[Child], ended: Sequence[Ended]
+        self,
+        activation: Activation,
+        progress: Progress,
+        name: str,
+        children: Sequence[Child],
+        ended: Sequence[Ended],
     ) -> Any:
+        order = progress.order
         if order.writer is None and len(ended) == len(children):
             return [each.output for each in ended if each.error is None]
         with place("result"):
@@ -159,7 +169,9 @@ class MapRuns:
             if order.writer is None:
                 return [json.loads(outcome.output) for _, outcome in results if outcome.output]
             run = self._interpreter.program(self._interpreter.machine_of(order.processor)).run(activation, History())
-            return await written(run, order.writer, name, order.owner.arn("mapRun", name), results)
+            result = await written(run, order.writer, name, order.owner.arn("mapRun", name), results)
+        progress.written = True
+        return result
 
     async def _outcomes(self, activation: Activation, children: Sequence[Child]) -> Results:
         async def outcomes(first: int, last: int) -> list[Outcome]:
@@ -173,19 +185,19 @@ class MapRuns:
         return list(zip(children, found, strict=True))
 
 
-def _too_much(order: MapOrder, failed_before: int) -> TooMuch:
-    """Says when more child executions have failed than are tolerated. The error comes from all that failed in this run,
-    so that a retry tries each of them again.
-    """
-    errors: list[Exception] = []
+@asynccontextmanager
+async def _updates(progress: Progress, together: Together) -> AsyncGenerator[None]:
+    """Let UpdateMapRun change what runs inside of the block."""
 
-    def judged(_place: int, error: StatesError, failed: int) -> StatesError | None:
-        if isinstance(error.__cause__, Exception):
-            errors.append(error.__cause__)
-        if not order.tolerance.exceeded(failed_before + failed, len(order.parts)):
-            return None
-        exceeded = StatesError(EXCEED_TOLERATED_FAILURE_THRESHOLD, THRESHOLD_EXCEEDED)
-        exceeded.__cause__ = ExceptionGroup(THRESHOLD_EXCEEDED, errors)
-        return exceeded
+    async def listen() -> None:
+        while True:
+            progress.update(await signal(UPDATE, Update))
+            together.keep_to(concurrency_in_force(progress.order.concurrency))
+            if (exceeded := progress.too_much()) is not None:
+                together.fail(exceeded)
 
-    return judged
+    listening = asyncio.create_task(listen())
+    try:
+        yield
+    finally:
+        listening.cancel()

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from holdfast import ids
 from holdfast.asl.jsontext import compact
 from holdfast.asl.timestamps import iso_milliseconds
 from holdfast.workflows.record import DERIVED_ID_MARK
@@ -115,6 +116,11 @@ class Child(Struct, frozen=True, omit_defaults=True):
         """Its ARN: ``…:execution:machine/label:name``."""
         return self.owner.arn("execution", self.name)
 
+    @property
+    def map_run_arn(self) -> str:
+        """The ARN of its Map run."""
+        return self.owner.arn("mapRun", self.map_run)
+
     def context(self, started_ms: int) -> dict[str, Any]:
         """The part of its context object that is the same in every state."""
         owner, started = self.owner, iso_milliseconds(datetime.fromtimestamp(started_ms / 1000, UTC))
@@ -135,7 +141,23 @@ class Child(Struct, frozen=True, omit_defaults=True):
 
 
 class MapCursor(Struct, frozen=True, omit_defaults=True):
-    """Where a run of a Map run begins: at which part, and how many of the parts before have failed."""
+    """Where a run of a Map run begins: at which part, and how many before have ended in which status of AWS."""
 
     next: int = 0
-    failed: int = 0
+    executions: dict[str, int] = {}
+    items: dict[str, int] = {}
+
+
+def maps_of(name: str) -> str:
+    """The workflow of the Map runs of a machine's executions."""
+    return f"{name}.maps"
+
+
+def items_of(name: str) -> str:
+    """The workflow of the child executions of those Map runs."""
+    return f"{name}.items"
+
+
+def map_runs_of(partition: str, nonce: str) -> str:
+    """How the names of all Map runs of an execution begin."""
+    return ids.fingerprint(ids.derive("map runs", partition, nonce).encode())

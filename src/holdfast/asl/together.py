@@ -12,8 +12,8 @@ from msgspec import Struct
 from holdfast.asl.errors import StatesError
 
 Start = Callable[[], Coroutine[Any, Any, Any]]
-TooMuch = Callable[[int, StatesError, int], StatesError | None]
-"""Gets the place of one that has failed, its error, and how many have failed so far; answers what to raise for it."""
+TooMuch = Callable[[StatesError], StatesError | None]
+"""Gets the error of one that has failed; answers what to raise for it."""
 
 
 class Ended(Struct, frozen=True):
@@ -23,27 +23,41 @@ class Ended(Struct, frozen=True):
     error: StatesError | None = None
 
 
-def first_failure(_place: int, error: StatesError, _failed: int) -> StatesError:
+def first_failure(error: StatesError) -> StatesError:
     """Nothing is tolerated: the first error is raised."""
     return error
 
 
 async def together(starts: Sequence[Start], limit: int, too_much: TooMuch = first_failure) -> list[Ended]:
     """Run all of them, ``limit`` at a time, in their order. Raises what ``too_much`` answers, and cancels the rest."""
-    return await _Together(starts, limit, too_much).all()
+    return await Together(starts, limit, too_much).all()
 
 
-class _Together:
+class Together:
+    """Coroutines that run side by side, whose number may change while they run."""
+
     def __init__(self, starts: Sequence[Start], limit: int, too_much: TooMuch) -> None:
         self._starts = starts
         self._limit = limit
         self._too_much = too_much
         self._ended: list[Ended] = [Ended()] * len(starts)
         self._running: dict[int, asyncio.Task[Any]] = {}
-        self._next = self._failed = 0
+        self._next = 0
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    def keep_to(self, limit: int) -> None:
+        """Run as many at a time from now on. Those that run already go on."""
+        self._limit = limit
+        if not self._over.done():
+            self._fill()
+
+    def fail(self, error: StatesError) -> None:
+        """End all of them with this error."""
+        if not self._over.done():
+            self._over.set_exception(error)
+
     async def all(self) -> list[Ended]:
+        """See ``together``."""
         try:
             self._fill()
             await self._over
@@ -74,9 +88,8 @@ class _Together:
         if error is None:
             self._ended[place] = Ended(task.result())
         elif isinstance(error, StatesError):
-            self._failed += 1
             self._ended[place] = Ended(error=error)
-            raised = self._too_much(place, error, self._failed)
+            raised = self._too_much(error)
             if raised is not None:
                 self._over.set_exception(raised)
                 return

@@ -359,12 +359,3 @@ async def test_a_state_is_tested_with_a_mock(served, serving):
         "Ship",
         {"id": 1, "paid": True},
     )
-
-
-async def test_no_map_run_stands_for_itself(served, serving):
-    async with serving() as boto:
-        await boto.create_state_machine(name="m", definition=PASS, roleArn=ROLE)
-        await start(boto, "m", "e")
-        assert await boto.list_map_runs(executionArn=execution("m", "e")) == {"mapRuns": []}
-        run = "arn:aws:states:us-east-1:000000000000:mapRun:m/Map:e"
-        assert (await refused(boto.describe_map_run(mapRunArn=run)))[0] == "ResourceNotFound"

@@ -232,7 +232,7 @@ class Aftermath(Struct, frozen=True):
             return Finished(self.delivery, outcome, version, (*sent, *self._receipt()), to_wake, known)
         there = version.record.replies.get(call.id)
         if there is not None and may_be_in_head(self.delivery, self.partition, self.kind, self.runtime.home):
-            return Finished(self.delivery, outcome, version, sent, to_wake, there.reply)
+            return Finished(self.delivery, outcome, version, (*sent, *self._receipt()), to_wake, there.reply)
         reply = self._reply(outcome)
         # An error has changed nothing, so a caller that is repaired later may have it tried again.
         kept = self._item(reply, None if call.kept and not reply.error else self._now + self._window_ms)

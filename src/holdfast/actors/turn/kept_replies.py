@@ -2,8 +2,9 @@
 
 Where writes are billed, a reply next to the head makes a transaction of the commit: four units, where there was one. So
 the reply to a call that is answered where it runs, and is kept only because the call may be made again, rides in the
-head while there is room. When there is none, the replies that are durable there move out before the next call: each
-into an item ``r#<id>``, by a write of its own, and out of the head with the next commit (``make_room``).
+head while there is room. So does that to an event, whose handler is an actor of its own. When there is none, the
+replies that are durable there move out before the next call: each into an item ``r#<id>``, by a write of its own, and
+out of the head with the next commit (``make_room``).
 
 | it stops | what is there | what continues it |
 |---|---|---|
@@ -34,14 +35,16 @@ MOST_BYTES: Final = 480
 
 
 def may_be_in_head(delivery: Delivery, partition: str, kind: Kind, home: Home) -> bool:
-    """Whether the reply to a call is only kept for a repeat, and the call is answered here. A caller elsewhere looks
-    for an item, one that has it kept gives the item its end, and an actor that is only there for a while may be gone
-    before the reply is over.
+    """Whether a reply is only kept for a repeat of a call that is answered here, or of a message to an actor that is
+    there no longer than its last reply. A caller elsewhere looks for an item, and one that has it kept gives the item
+    its end.
     """
     call = delivery.call
-    is_answered_here = delivery.sort is None and call.origin is None and call.replies
-    is_known = call.known and not call.kept
-    return home.writes_are_paid and is_answered_here and is_known and not kind.passing(key_of(partition))
+    if not (home.writes_are_paid and call.known) or call.kept or call.origin is not None:
+        return False
+    if kind.passing(key_of(partition)):
+        return delivery.sort is not None and call.named and not call.replies
+    return delivery.sort is None and call.replies
 
 
 def with_reply(record: ActorRecord, id: str, kept: KeptReply, now: int) -> ActorRecord | None:

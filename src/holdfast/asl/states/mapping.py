@@ -20,7 +20,7 @@ from holdfast.asl.maps.items import Item, items_of, selected
 from holdfast.asl.maps.readers import items_read
 from holdfast.asl.maps.settings import concurrency_of, tolerance_of
 from holdfast.asl.maps.writers import writer_of
-from holdfast.asl.orders import MapOrder, Owner, Part, Tolerance
+from holdfast.asl.orders import MapOrder, Owner, Part, Tolerance, map_runs_of
 from holdfast.asl.processing import Left
 from holdfast.asl.together import together
 from holdfast.asl.visit import Visit
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.scope import BodyScope
 
 INLINE_CONCURRENCY: Final = 40
-MOST_CONCURRENCY: Final = 10_000
-"""The most iterations, and the most child executions, at a time of AWS."""
-DISTRIBUTED_CONCURRENCY: Final = 100
-"""How many child executions a distributed Map runs at a time that says nothing of it."""
 
 
 async def mapped(run: Run, frame: Frame, visit: Visit, place: str) -> Left:
@@ -45,15 +41,17 @@ async def mapped(run: Run, frame: Frame, visit: Visit, place: str) -> Left:
     items = [] if state.item_reader is not None else await items_of(visit, effective, objects=run.compat != "aws")
     frame.trail.note("MapStateStarted", name=state.name, length=len(items))
     tolerance = tolerance_of(visit, effective)
+    map_run = map_run_name(run, place) if processor.distributed else ""
     if processor.distributed:
-        frame.trail.note("MapRunStarted", name=state.name)
+        arn = Owner.of(frame.context, state.label or state.name).arn("mapRun", map_run)
+        frame.trail.note("MapRunStarted", mapRunArn=arn)
     try:
         if state.item_reader is not None:
             items = await items_read(run, visit, effective)
         inputs = [(item, selected(visit, effective, item)) for item in items]
         if processor.distributed:
             order = _order(frame, visit, effective, inputs, concurrency, tolerance)
-            result = await run.maps.distribute(run, order, map_run_name(run, place))
+            result = await run.maps.distribute(run, order, map_run)
         else:
             result = await _ran(run, frame, visit, place, inputs, concurrency)
     except StatesError as error:
@@ -113,7 +111,7 @@ def _order(
         processor=processor.text,
         express=processor.execution_type == "EXPRESS",
         parts=tuple(_parts(state, visit, effective, inputs)),
-        concurrency=min(concurrency or DISTRIBUTED_CONCURRENCY, MOST_CONCURRENCY),
+        concurrency=concurrency,
         tolerance=tolerance,
         writer=writer_of(visit, effective),
     )
@@ -138,8 +136,3 @@ def map_run_name(run: Run, place: str) -> str:
     run.visits[f"{place}!"] = attempts + 1
     own = ids.derive(scope.partition, scope.nonce, str(scope.run), place, str(attempts))
     return f"{map_runs_of(scope.partition, scope.nonce)}-{ids.fingerprint(own.encode())}"
-
-
-def map_runs_of(partition: str, nonce: str) -> str:
-    """How the names of all Map runs of an execution begin."""
-    return ids.fingerprint(ids.derive("map runs", partition, nonce).encode())

@@ -12,7 +12,7 @@ from holdfast.asl.ending import Stop
 from holdfast.asl.errors import LONGEST_CAUSE_CHARACTERS, LONGEST_ERROR_CHARACTERS, cut
 from holdfast.asl.reading import redrives_of, requests_of
 from holdfast.errors import InvalidState
-from holdfast.http.states import asked
+from holdfast.http.states import asked, map_runs
 from holdfast.http.states.faults import Fault, invalid_arn, invalid_request
 from holdfast.http.states.machines import NO_LOGGING, NO_TRACING, found
 from holdfast.http.states.names import execution_arn, machine_arn
@@ -51,7 +51,9 @@ async def describe(service: Service, request: asked.OfExecution) -> Answer:
     told["redriveCount"], at_ms = await redrives_of(store, standing.head.partition, standing.record)
     if at_ms:
         told["redriveDate"] = seconds(at_ms)
-    if standing.status in REDRIVABLE:
+    if standing.status in REDRIVABLE and standing.child is not None:
+        told["redriveStatus"] = "REDRIVABLE_BY_MAP_RUN"
+    elif standing.status in REDRIVABLE:
         told["redriveStatus"] = "REDRIVABLE"
     else:
         told["redriveStatus"] = "NOT_REDRIVABLE"
@@ -81,7 +83,7 @@ async def describe_machine(service: Service, request: asked.OfExecution) -> Answ
 async def list_all(service: Service, request: asked.ListExecutions) -> Answer:
     """The executions of a machine, of one of its versions or of an alias, the newest first where the home knows."""
     if request.map_run_arn is not None:
-        return service.page("executions", [], None)
+        return await map_runs.children(service, request, request.map_run_arn)
     if request.state_machine_arn is None:
         raise invalid_request("Must specify a state machine ARN or map run ARN")
     arn = machine_arn(request.state_machine_arn)
@@ -146,7 +148,7 @@ async def redrive(service: Service, request: asked.RedriveExecution) -> Answer:
     standing = await standing_of(service, arn)
     if (earlier := await _same_redrive(service, standing, request.client_token)) is not None:
         return earlier
-    if standing.status not in REDRIVABLE:
+    if standing.status not in REDRIVABLE or standing.child is not None:
         raise _not_redrivable(standing)
     try:
         at = await retry(service.call.app.runtime(), standing.head.partition, request.client_token)

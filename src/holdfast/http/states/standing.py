@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from holdfast.asl.about import About, Given, given_to, given_to_declared
+from holdfast.asl.about import About, Given, given_to, given_to_child, given_to_declared
 from holdfast.asl.arns import EXPRESS, STATE_MACHINE, Arn
 from holdfast.asl.ending import ABORTED, STATUS_OF, SUCCEEDED, failure_in
+from holdfast.asl.orders import Child, items_of
 from holdfast.asl.stored.records import EXPRESS as MACHINE_EXPRESS
 from holdfast.http.states.faults import no_execution
 from holdfast.http.states.service import ALL_DATA, Answer, Service, seconds
@@ -18,6 +19,7 @@ from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,
     COMPLETED,
+    DERIVED_ID_MARK,
     FAILED,
     NO_VALUE,
     TERMINATED,
@@ -49,6 +51,8 @@ class Standing(Struct, frozen=True):
     head: Item
     record: ExecutionRecord
     given: Given
+    child: Child | None = None
+    """What it is told of its Map run, if it is of one."""
 
     @property
     def about(self) -> About:
@@ -87,6 +91,8 @@ class Standing(Struct, frozen=True):
         }
         if self.record.ended_at is not None:
             told["stopDate"] = seconds(self.record.ended_at)
+        if self.child is not None:
+            told |= {"mapRunArn": self.child.map_run_arn, "itemCount": self.child.part.items}
         if about.version:
             told["stateMachineVersionArn"] = about.account.arn(STATE_MACHINE, about.machine, about.version)
         if about.alias:
@@ -96,6 +102,7 @@ class Standing(Struct, frozen=True):
     def described(self, included: str) -> Answer:
         """All that is told of it but its redrives."""
         told = self.summary()
+        told.pop("itemCount", None)  # which lists alone tell
         error, cause = self.failure
         told |= {name: value for name, value in (("error", error), ("cause", cause)) if value is not None}
         if included != ALL_DATA:
@@ -118,16 +125,30 @@ async def standing_of(service: Service, arn: Arn) -> Standing:
 
 def _places(service: Service, arn: Arn) -> Iterator[str]:
     """Where the execution of an ARN may be. A machine that is declared may have been created before by a request."""
+    if "/" in arn.name:
+        yield from (partition_of(items_of(each), DERIVED_ID_MARK + arn.last) for each in workflows_of(service, arn))
+        return
     if service.shelf.declared(arn.name) is not None:
         yield partition_of(arn.name, ":".join(arn.names[1:]))
     if arn.kind == EXPRESS or ":" not in arn.last:
         yield partition_of(SERVED, ":".join(arn.names))
 
 
+def workflows_of(service: Service, arn: Arn) -> Iterator[str]:
+    """The workflows that may run what is named by an ARN with ``machine/label``."""
+    machine = arn.name.partition("/")[0]
+    if service.shelf.declared(machine) is not None:
+        yield machine
+    yield SERVED
+
+
 def of_head(service: Service, head: Item) -> Standing:
     """The execution of a head."""
     record = decode_record(head.body)
     declared = service.shelf.declared(record.workflow)
+    if declared is None and record.workflow != SERVED:
+        given, child = given_to_child(record, service.account)
+        return Standing(head, record, given, child)
     if declared is None:
         return Standing(head, record, given_to(bytes(record.input)))
     is_express = declared.type == MACHINE_EXPRESS
