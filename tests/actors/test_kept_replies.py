@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest import mock
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +12,8 @@ from msgspec.structs import replace
 import holdfast as hf
 from holdfast.actors.calling.chain import take_back
 from holdfast.actors.record import KeptReply, Reply, decode_record
-from holdfast.actors.turn.kept_replies import MOST_BYTES, reply_in, with_reply
+from holdfast.actors.turn import replies
+from holdfast.actors.turn.kept_replies import MOST_BYTES, kept_in, with_reply
 from holdfast.actors.turn.make_room import _move
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.items import Item, Put, Write
@@ -210,6 +212,77 @@ def test_a_reply_that_does_not_fit_into_the_head_has_an_item_of_its_own() -> Non
     run_virtual(main)
 
 
+def test_a_long_reply_under_an_id_that_is_used_again_is_not_hidden_by_the_one_that_is_over() -> None:
+    async def main() -> None:
+        place = Place()
+        app = hf.App("shop", home=place._open, clock=place.clock)
+
+        class Till(hf.Actor, app=app, reply_window="1h"):
+            calls: int = 0
+
+            async def echo(self, text: str) -> str:
+                self.calls += 1
+                return f"{self.calls}{text}"
+
+        long = "x" * MOST_BYTES
+        async with app.worker():
+            assert await Till.at("t", request_id="r0").echo("") == "1"
+            assert list(place.in_head) == ["r0"]
+            await asyncio.sleep(3_700)
+            for _ in range(2):
+                assert await Till.at("t", request_id="r0").echo(long) == f"2{long}"
+            assert place.items() == ["@", "r#r0"]
+
+    run_virtual(main)
+
+
+def test_a_repeat_from_elsewhere_does_not_give_a_new_reply_the_end_of_the_one_that_is_over() -> None:
+    async def main() -> None:
+        place = Place()
+        app, till = place.process()
+        client, away = place.process()
+        async with app.worker(), client:
+            assert await till.at("t", request_id="r0").pay(1) == 1
+            await asyncio.sleep(3_700)
+            for _ in range(3):
+                assert await away.at("t", request_id="r0").pay(1) == 2
+                await asyncio.sleep(PAUSE_SECONDS)
+            assert list(place.in_head) == ["r0"], "the one that is over lies there still"
+            assert await till.at("t", request_id="r0").pay(1) == 2
+
+    run_virtual(main)
+
+
+class Late(VirtualClock):
+    """A clock that is ahead by as much as it is told."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
+def test_a_reply_whose_time_passes_after_it_was_found_still_answers_its_repeat_from_elsewhere() -> None:
+    async def main() -> None:
+        place = Place()
+        place.clock = clock = Late()
+        app, till = place.process()
+        client, away = place.process()
+
+        def found(*asked: Any) -> KeptReply | None:
+            kept = kept_in(*asked)
+            clock.ahead_ms = 3_700_000
+            return kept
+
+        async with app.worker(), client:
+            assert await till.at("t", request_id="r0").pay(1) == 1
+            with mock.patch.object(replies, "kept_in", found):
+                assert await away.at("t", request_id="r0").pay(1) == 1
+            assert await till.at("t").pay(0) == 1
+
+    run_virtual(main)
+
+
 def test_one_that_moves_late_replaces_no_later_one() -> None:
     """A process was stopped for an hour while it moved a reply; its id was used again meanwhile."""
 
@@ -237,8 +310,8 @@ def test_what_is_over_makes_room() -> None:
     while (more := with_reply(record, f"id {count}", kept[0], now=0)) is not None:
         record, count = more, count + 1
     assert count >= 5
-    assert reply_in(record, "id 0", now=99) is not None
-    assert reply_in(record, "id 0", now=100) is None
+    assert kept_in(record, "id 0", now=99) is not None
+    assert kept_in(record, "id 0", now=100) is None
     made_room = with_reply(record, "new", kept[1], now=100)
     assert made_room is not None
     assert list(made_room.replies) == ["new"]

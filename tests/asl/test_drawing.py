@@ -6,7 +6,8 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from holdfast.asl.definition import parse
-from holdfast.asl.drawing import Diagram, diagram_of, outline, svg
+from holdfast.asl.drawing import Diagram, Mark, diagram_of, marks_of, outline, svg
+from holdfast.asl.events import Event
 
 INNER = {"StartAt": "I", "States": {"I": {"Type": "Pass", "End": True}}}
 CHECKOUT: dict[str, Any] = {
@@ -86,11 +87,70 @@ def test_what_is_drawn_inside_lies_inside() -> None:
 
 def test_where_an_execution_stands_is_marked_and_names_are_escaped() -> None:
     definition = {"StartAt": "a<b", "States": {"a<b": {"Type": "Succeed"}}}
-    plain, marked = svg(diagram(definition)), svg(diagram(definition), marked={"a<b"})
+    plain, marked = svg(diagram(definition)), svg(diagram(definition), {"a<b": Mark.CURRENT})
     assert "a&lt;b" in plain
     assert 'stroke-width="3"' in marked
+    assert "Succeed · ▶ current" in marked
     assert 'stroke-width="3"' not in plain
 
 
 def test_the_same_definition_makes_the_same_picture() -> None:
     assert svg(diagram()) == svg(diagram())
+
+
+def test_each_mark_differs_in_its_word_and_in_its_frame() -> None:
+    one = {"StartAt": "S", "States": {"S": {"Type": "Pass", "End": True}}}
+    pictures = [svg(diagram(one), {"S": mark}) for mark in Mark]
+    frames = set()
+    for mark, picture in zip(Mark, pictures, strict=True):
+        root = ET.fromstring(picture)  # noqa: S314 - our own output
+        assert f"Pass · {mark.value}" in [element.text for element in root.iter(TEXT)]
+        (box,) = root.iter(RECT)
+        frames.add((box.get("stroke-width"), box.get("stroke-dasharray")))
+    assert len(frames) == len(Mark), "no two differ by colour alone"
+    assert "style" not in "".join(pictures), "the policy of a page may forbid styles"
+
+
+def events(*told: tuple[int, str, str]) -> list[Event]:
+    """Events, each with the number of the one before it, its type and the name of its state."""
+    return [
+        Event(number, before, 0.0, type, {"name": name} if name else {})
+        for number, (before, type, name) in enumerate(told, 1)
+    ]
+
+
+def test_what_a_state_has_come_to_follows_from_its_line_of_events() -> None:
+    history = events(
+        (0, "ExecutionStarted", ""),
+        (1, "PassStateEntered", "A"),
+        (2, "PassStateExited", "A"),
+        (3, "ParallelStateEntered", "Both"),
+        (4, "ParallelStateStarted", ""),
+        (5, "TaskStateEntered", "Pay"),
+        (5, "WaitStateEntered", "Pause"),
+        (6, "TaskScheduled", ""),
+        (8, "TaskStarted", ""),
+    )
+    assert marks_of(history, has_ended=False) == {
+        "A": Mark.LEFT,
+        "Both": Mark.CURRENT,
+        "Pay": Mark.CURRENT,
+        "Pause": Mark.CURRENT,
+    }
+    failed = events((9, "TaskFailed", ""), (7, "WaitStateAborted", ""), (10, "TaskStateAborted", ""))
+    history += [Event(9 + each.id, each.before, 0.0, each.type, {}) for each in failed]
+    history.append(Event(13, 5, 0.0, "ParallelStateFailed", {}))
+    assert marks_of(history, has_ended=True) == {
+        "A": Mark.LEFT,
+        "Both": Mark.FAILED,
+        "Pay": Mark.FAILED,
+        "Pause": Mark.STOPPED,
+    }
+
+
+def test_a_task_that_is_tried_again_is_current_again_and_a_stopped_execution_has_no_current_state() -> None:
+    history = events((0, "TaskStateEntered", "Pay"), (1, "TaskScheduled", ""), (2, "TaskFailed", ""))
+    assert marks_of(history, has_ended=True) == {"Pay": Mark.FAILED}
+    history += [Event(4, 3, 0.0, "TaskScheduled", {})]
+    assert marks_of(history, has_ended=False) == {"Pay": Mark.CURRENT}
+    assert marks_of(history, has_ended=True) == {"Pay": Mark.STOPPED}

@@ -81,7 +81,7 @@ def dropped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def overlooked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replies in the head are not looked for."""
-    monkeypatch.setattr(replies, "reply_in", lambda *_where: None)
+    monkeypatch.setattr(replies, "kept_in", lambda *_where: None)
 
 
 @pytest.mark.parametrize("plant", [dropped, overlooked], ids=lambda each: each.__doc__)

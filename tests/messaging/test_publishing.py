@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -13,6 +14,8 @@ from tests.nesting import nested
 
 import holdfast as hf
 from holdfast.backends.memory import open_memory_home
+from holdfast.errors import Refused, StoreUnavailable
+from holdfast.messaging import publishing
 from holdfast.messaging.outbox import ENTRY_PREFIX
 from holdfast.testing import FaultCounts, FaultsAt, faulty_home
 from holdfast.testing.faults import LoseAnswer
@@ -429,3 +432,20 @@ async def test_an_event_is_published_if_its_consumers_can_be_given_it_and_refuse
                 await app.publish(Deep(nested(levels)))
         await place.rest()
     assert seen == [nested(62)]
+
+
+@virtually
+async def test_an_event_that_is_refused_each_time_is_not_taken_for_published(place):
+    app = place.app()
+
+    async def refuse(_store, *_writes, ours):
+        if not ours(None):
+            raise Refused(1, None)
+
+    async with app:
+        with (
+            mock.patch.object(publishing, "write_for_caller", refuse),
+            pytest.raises(StoreUnavailable, match="nothing was published"),
+        ):
+            await app.publish(Placed("1"))
+    assert place.items(ENTRY_PREFIX) == []

@@ -54,12 +54,15 @@ class Sweeper:
         self._beats = [asyncio.get_running_loop().create_task(beat)]
 
     async def stop(self) -> None:
-        """Stop the beat, and every sweep: the store is closed soon. Other workers have its share from now on."""
+        """Stop the beat, and every sweep: the store is closed soon. After this, ``leave``."""
         self._stopped = True
         tasks = (*self._beats, *self._sweeps)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def leave(self) -> None:
+        """Leave the share of this worker to the others: one that has stopped takes up nothing."""
         if (sweeps := self._host.home.sweeps) is not None:
             await sweeps.leave()
 

@@ -14,7 +14,14 @@ from holdfast.actors.mailbox.post import wake_actor
 from holdfast.actors.scope import Turn
 from holdfast.codec.faults import too_deep
 from holdfast.codec.typed import codec_for, encode_untyped
-from holdfast.errors import ConfigurationError, InvalidInput, IOOutsideStep, NestedDurableCall, Refused
+from holdfast.errors import (
+    ConfigurationError,
+    InvalidInput,
+    IOOutsideStep,
+    NestedDurableCall,
+    Refused,
+    StoreUnavailable,
+)
 from holdfast.functions import is_generator, told
 from holdfast.items import Delete, Item, Put, Update, Write, one_per_place
 from holdfast.kernel.runtime import Connect
@@ -109,7 +116,7 @@ class Outbox:
 
     async def put(self, entry: Entry, *, comes_again: bool = True) -> None:
         """Write an event in a transaction of its own. One that ``comes_again`` under its id is recognised for a limited
-        time, and so never waits without a wake-up (``Update.whole``).
+        time, and so never waits without a wake-up (``Update.whole``). Raises ``StoreUnavailable``.
         """
         runtime = self._connect()
         store = runtime.home.store
@@ -128,6 +135,10 @@ class Outbox:
                     await write_for_caller(store, outbox.head(partition), ours=lambda _there: True)
                 else:  # an attempt without an answer has put it there, perhaps without waking
                     writes = (due,)
+        else:
+            raise StoreUnavailable(
+                f"the outbox of app {self.app!r} refused {MOST_TRIES} times: nothing was published; publish it again"
+            )
         wake_actor(partition, runtime)
 
     def entry_of(self, event: Any, id: str | None) -> Entry:

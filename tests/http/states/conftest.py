@@ -20,6 +20,7 @@ from holdfast.http.messages import Loopback
 from holdfast.http.respond import respond
 
 ENDPOINT = "http://127.0.0.1:8080"
+REGION = "us-east-1"
 
 
 class Raw:
@@ -38,7 +39,7 @@ def client_of(answer: Callable[[hf.Request], hf.Response], **credentials: str) -
     client = boto3.client(
         "stepfunctions",
         endpoint_url=ENDPOINT,
-        region_name="us-east-1",
+        region_name=REGION,
         config=Config(inject_host_prefix=False, retries={"total_max_attempts": 1}),
         **keys,
     )
@@ -88,6 +89,12 @@ class Boto:
             return answered
 
         return call
+
+
+@pytest.fixture(autouse=True)
+def region(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The region in the names that are answered. A server of DynamoDB that a session has started sets another one."""
+    monkeypatch.setenv("AWS_REGION", REGION)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from holdfast.actors.turn.applied import RESEND_WINDOW_MS, is_only_noted, with_a
 from holdfast.actors.turn.failure import Halt, Park, TellCaller, TryAgain, Verdict, after_failure, attempts_in
 from holdfast.actors.turn.failure_log import log_failure
 from holdfast.actors.turn.handling import Handling
-from holdfast.actors.turn.kept_replies import may_be_in_head, with_reply
+from holdfast.actors.turn.kept_replies import kept_in, may_be_in_head, with_reply
 from holdfast.actors.turn.ordered import noted
 from holdfast.actors.turn.performed import Finished, Performed, Version, marked
 from holdfast.actors.turn.replies import Place, applied, let_go, replied
@@ -230,7 +230,7 @@ class Aftermath(Struct, frozen=True):
         if not call.known:
             known = None if call.origin is None else applied(call)
             return Finished(self.delivery, outcome, version, (*sent, *self._receipt()), to_wake, known)
-        there = version.record.replies.get(call.id)
+        there = kept_in(version.record, call.id, self._now)
         if there is not None and may_be_in_head(self.delivery, self.partition, self.kind, self.runtime.home):
             return Finished(self.delivery, outcome, version, (*sent, *self._receipt()), to_wake, there.reply)
         reply = self._reply(outcome)
@@ -353,8 +353,10 @@ class Aftermath(Struct, frozen=True):
         outcome = replied(reply, delivery.call, self.partition, self.runtime)
         if delivery.call.origin is not None and delivery.call.replies and not reply.parked:
             return Performed(version, (self._answered(outcome, version),), self.instance)  # it waits for a reply item
-        there, is_asked_elsewhere = version.record.replies.get(delivery.call.id), delivery.sort is not None
-        if there is not None and delivery.call.replies and (is_asked_elsewhere or delivery.call.kept):
+        there = version.record.replies.get(delivery.call.id)
+        is_asked_elsewhere = delivery.call.replies and (delivery.sort is not None or delivery.call.kept)
+        # The very reply that was found there, also if its time has passed since.
+        if there is not None and there.reply is reply and is_asked_elsewhere:
             # It was kept for a repeat only, and this caller looks for an item.
             until = None if delivery.call.kept and not reply.error else there.until
             writes = (Put(self._item(reply, until)), *self._receipt())

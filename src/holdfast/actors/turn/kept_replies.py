@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from holdfast.actors.record import ActorRecord, KeptReply, Reply, encode, key_of
+from holdfast.actors.record import ActorRecord, KeptReply, encode, key_of
 
 if TYPE_CHECKING:
     from holdfast.actors.kind import Kind
@@ -53,7 +53,9 @@ def with_reply(record: ActorRecord, id: str, kept: KeptReply, now: int) -> Actor
     return replace(record, replies=replies) if len(encode(replies)) <= MOST_BYTES else None
 
 
-def reply_in(record: ActorRecord, id: str, now: int) -> Reply | None:
-    """The reply to a request, if it is in the head and not over."""
+def kept_in(record: ActorRecord, id: str, now: int) -> KeptReply | None:
+    """The reply to a request, and its end, if it is in the head and not over. One that is over may still lie there, but
+    says nothing any more: its id may have been used again, and the new reply may have an item of its own.
+    """
     kept = record.replies.get(id)
-    return None if kept is None or kept.until <= now else kept.reply
+    return None if kept is None or kept.until <= now else kept

@@ -21,7 +21,7 @@ from holdfast.actors.record import (
     fingerprint_of,
 )
 from holdfast.actors.turn.applied import on_pages
-from holdfast.actors.turn.kept_replies import reply_in
+from holdfast.actors.turn.kept_replies import kept_in
 from holdfast.actors.turn.ordered import is_repeat
 from holdfast.errors import CallFailed, IdempotencyMismatch, InvalidState, Refused
 from holdfast.items import EXISTS, Update, Write, parts_of
@@ -60,8 +60,8 @@ async def look_for_reply(partition: str, request_id: str, runtime: Runtime) -> R
     """
     head = await runtime.home.store.get(partition)
     record = None if head is None or not head.body else decode_record(head.body)
-    kept = None if record is None else reply_in(record, request_id, runtime.clock.now_ms())
-    return kept or await find_reply(partition, request_id, runtime)
+    kept = None if record is None else kept_in(record, request_id, runtime.clock.now_ms())
+    return await find_reply(partition, request_id, runtime) if kept is None else kept.reply
 
 
 def replied(reply: Reply, call: Call, partition: str, runtime: Runtime) -> Replied:
@@ -129,7 +129,8 @@ def known_reply(call: Call, record: ActorRecord, uncommitted: Mapping[str, Reply
     """What a call that is known by its id was answered before, as far as that is in memory."""
     if call.id in record.recent:
         return applied(call)
-    return reply_in(record, call.id, runtime.clock.now_ms()) or uncommitted.get(call.id)
+    kept = kept_in(record, call.id, runtime.clock.now_ms())
+    return uncommitted.get(call.id) if kept is None else kept.reply
 
 
 async def _stored_reply(call: Call, record: ActorRecord, partition: str, runtime: Runtime) -> Reply | None:

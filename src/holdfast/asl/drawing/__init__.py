@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from holdfast.asl.drawing.diagram import Diagram, diagram_of
+from holdfast.asl.drawing.marks import Mark, marks_of, standing
 from holdfast.asl.drawing.outline import outline
+from holdfast.asl.drawing.picture import picture_of
 from holdfast.asl.drawing.svg import svg
 
-__all__ = ["Diagram", "diagram_of", "outline", "svg"]
+__all__ = ["Diagram", "Mark", "diagram_of", "marks_of", "outline", "picture_of", "standing", "svg"]

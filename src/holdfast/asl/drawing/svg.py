@@ -1,17 +1,23 @@
 """A machine as an SVG: boxes in layers, transitions as curves, branches and iterations in boxes of their own.
 
-Every size follows from the text alone, so the same definition makes the same file.
+Every size follows from the text alone, so the same definition makes the same file. It has attributes and no style
+sheet, so a page may contain it whose policy forbids styles of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Final
 
 from msgspec import Struct
 
 from holdfast.asl.drawing.diagram import Diagram, Edge, Node
+from holdfast.asl.drawing.marks import Mark
+from holdfast.texts import printable
+
+NO_MARKS: Final[Mapping[str, Mark]] = {}
+LONGEST_MARK: Final = max(len(mark.value) for mark in Mark) + len(" · ")
 
 CHARACTER: Final = 7.2
 """The width of a character of 12 pixels in a common typeface, on the wide side."""
@@ -30,15 +36,21 @@ COLOURS: Final = {
     "Parallel": "#f6f7f9",
     "Map": "#f6f7f9",
 }
-MARKED: Final = "#2563eb"
+FRAMES: Final = {
+    Mark.CURRENT: 'stroke="#1d4ed8" stroke-width="3"',
+    Mark.LEFT: 'stroke="#15803d" stroke-width="1.5"',
+    Mark.FAILED: 'stroke="#b91c1c" stroke-width="3" stroke-dasharray="2 2"',
+    Mark.STOPPED: 'stroke="#52606d" stroke-width="2" stroke-dasharray="7 4"',
+}
+"""The frame of a state that an execution has entered; any other has a thin grey one."""
+UNMARKED: Final = 'stroke="#9aa5b1"'
 
-STYLE: Final = (
-    "text{font:12px system-ui,sans-serif;fill:#1f2933}.kind{fill:#66727f;font-size:10px}"
-    ".label{fill:#66727f;font-size:10px}.edge{fill:none;stroke:#66727f}"
-)
+INK: Final = "#1f2933"
+QUIET: Final = "#52606d"
+SMALL: Final = f'font-size="10" fill="{QUIET}"'
 ARROW: Final = (
     '<marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-    '<path d="M0 0 8 4 0 8z" fill="#66727f"/></marker>'
+    '<path d="M0 0 8 4 0 8z" fill="#52606d"/></marker>'
 )
 
 
@@ -64,14 +76,15 @@ class Box(Struct, frozen=True):
         return self.x + self.size.width / 2
 
 
-def svg(diagram: Diagram, marked: Collection[str] = ()) -> str:
-    """The picture. The states whose names are ``marked`` have a bold frame: where an execution stands."""
+def svg(diagram: Diagram, marks: Mapping[str, Mark] = NO_MARKS) -> str:
+    """The picture. ``marks`` say what has become of states in an execution: in their frames, and in words."""
     size = size_of(diagram)
     width, height = size.width + 2 * PADDING, size.height + 2 * PADDING
-    parts = "\n".join(drawn(diagram, PADDING, PADDING, frozenset(marked)))
+    parts = "\n".join(drawn(diagram, PADDING, PADDING, marks))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
-        f'viewBox="0 0 {width:g} {height:g}">\n<style>{STYLE}</style>\n<defs>{ARROW}</defs>\n{parts}\n</svg>\n'
+        f'viewBox="0 0 {width:g} {height:g}" font-family="system-ui,sans-serif" font-size="12" fill="{INK}">\n'
+        f"<defs>{ARROW}</defs>\n{parts}\n</svg>\n"
     )
 
 
@@ -85,7 +98,7 @@ def size_of(diagram: Diagram) -> Size:
 
 def size_of_node(node: Node) -> Size:
     """The room that a state takes, with what runs within it."""
-    texts = Size(max(len(node.name), len(node.kind)) * CHARACTER + 2 * PADDING, 2 * LINE + PADDING)
+    texts = Size(max(len(node.name), len(node.kind) + LONGEST_MARK) * CHARACTER + 2 * PADDING, 2 * LINE + PADDING)
     if not node.inner:
         return texts
     inner = [size_of(each) for each in node.inner]
@@ -93,13 +106,13 @@ def size_of_node(node: Node) -> Size:
     return Size(max(width, texts.width), texts.height + max(each.height for each in inner) + PADDING)
 
 
-def drawn(diagram: Diagram, left: float, top: float, marked: frozenset[str]) -> Iterator[str]:
+def drawn(diagram: Diagram, left: float, top: float, marks: Mapping[str, Mark]) -> Iterator[str]:
     """The elements of a machine whose upper left corner is given."""
     boxes = {box.node.name: box for box in placed(diagram, left, top)}
     for edge in diagram.edges:
         yield from drawn_edge(edge, boxes, left + size_of(diagram).width)
     for box in boxes.values():
-        yield from drawn_box(box, marked)
+        yield from drawn_box(box, marks)
 
 
 def placed(diagram: Diagram, left: float, top: float) -> Iterator[Box]:
@@ -115,20 +128,22 @@ def placed(diagram: Diagram, left: float, top: float) -> Iterator[Box]:
         top = floor + LAYER_GAP
 
 
-def drawn_box(box: Box, marked: frozenset[str]) -> Iterator[str]:
+def drawn_box(box: Box, marks: Mapping[str, Mark]) -> Iterator[str]:
     """A state, and what runs within it."""
     node = box.node
-    stroke = f'stroke="{MARKED}" stroke-width="3"' if node.name in marked else 'stroke="#9aa5b1"'
+    mark = marks.get(node.name)
+    frame = UNMARKED if mark is None else FRAMES[mark]
+    told = node.kind if mark is None else f"{node.kind} · {mark.value}"
     fill = COLOURS.get(node.kind, "#ffffff")
     yield (
         f'<rect x="{box.x:g}" y="{box.y:g}" width="{box.size.width:g}" height="{box.size.height:g}" rx="{ROUNDED}" '
-        f'fill="{fill}" {stroke}/>'
+        f'fill="{fill}" {frame}/>'
     )
-    yield text(box.middle, box.y + LINE, node.name, "")
-    yield text(box.middle, box.y + 2 * LINE, node.kind, "kind")
+    yield text(box.middle, box.y + LINE, node.name)
+    yield text(box.middle, box.y + 2 * LINE, told, SMALL)
     x = box.x + PADDING
     for inner in node.inner:
-        yield from drawn(inner, x, box.y + 2 * LINE + PADDING, marked)
+        yield from drawn(inner, x, box.y + 2 * LINE + PADDING, marks)
         x += size_of(inner).width + GAP
 
 
@@ -146,12 +161,12 @@ def drawn_edge(edge: Edge, boxes: dict[str, Box], right: float) -> Iterator[str]
         end, side = target.y + target.size.height / 2, right
         path = f"M{x:g} {y:g}C{side:g} {y:g} {side:g} {end:g} {target.x + target.size.width:g} {end:g}"
         label = (side - GAP / 2, (y + end) / 2)
-    yield f'<path class="edge" d="{path}" marker-end="url(#arrow)"/>'
+    yield f'<path class="edge" fill="none" stroke="{QUIET}" d="{path}" marker-end="url(#arrow)"/>'
     if edge.label:
-        yield text(*label, edge.label, "label")
+        yield text(*label, edge.label, SMALL)
 
 
-def text(x: float, y: float, content: str, kind: str) -> str:
+def text(x: float, y: float, content: str, style: str = "") -> str:
     """A line of text, centred."""
-    named = f' class="{kind}"' if kind else ""
-    return f'<text x="{x:g}" y="{y:g}" text-anchor="middle"{named}>{escape(content)}</text>'
+    styled = f" {style}" if style else ""
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="middle"{styled}>{escape(printable(content))}</text>'

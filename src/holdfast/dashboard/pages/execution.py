@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from markupsafe import Markup
 from msgspec import UNSET
 
 from holdfast.clock import moment
@@ -18,7 +19,7 @@ from holdfast.dashboard.rendering import render
 from holdfast.errors import InvalidInput
 from holdfast.http.authentication import check_place
 from holdfast.http.showing import readable
-from holdfast.workflows.record import OPEN, ExecutionRef, check_id
+from holdfast.workflows.record import OPEN, ExecutionRef, check_id, partition_of
 from holdfast.workflows.view import View
 from holdfast.workflows.waits import CALLBACK, CHILD, SIGNAL
 
@@ -56,6 +57,7 @@ async def execution(visit: Visit) -> Response:
         "execution.html",
         view=view,
         status=status,
+        machine=await _machine(visit, status),
         chart=chart_of(events, begun, status.ended_at or now),
         payloads=_payloads(view),
         children=children,
@@ -83,6 +85,16 @@ async def _children(visit: Visit, view: View) -> list[Status]:
         most_read=CHILDREN_AMONG,
     )
     return list((await visit.read(command)).executions[:MOST_CHILDREN])
+
+
+async def _machine(visit: Visit, status: Status) -> Markup | None:
+    """The picture of a state machine, for callers who may see its definition; it is a part of the input."""
+    if not visit.may_inspect or status.workflow not in visit.app.registry.machines:
+        return None
+    from holdfast.asl.drawing import picture_of  # noqa: PLC0415 - only where there are machines
+
+    # Every text in it is escaped where it is drawn.
+    return Markup(await picture_of(visit.app.runtime(), partition_of(status.workflow, status.id)))  # noqa: S704
 
 
 def _payloads(view: View) -> dict[str, str]:
