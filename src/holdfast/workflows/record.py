@@ -349,7 +349,6 @@ encode_message: Final = msgspec.json.Encoder().encode
 decode_message: Final[Reader[Message]] = stored(Message, "a message to an execution")
 
 MAILBOX_PREFIX: Final = "!callback/"
-"""What the names of the messages begin with that answer callbacks, as the body has them."""
 CALLBACK_PREFIX: Final = "i#callback#"
 
 
