@@ -154,7 +154,24 @@ def test_a_distributed_map_tolerates_so_many_failures(tolerance, fails):
         ),
         ("MaxConcurrencyPath", -1, "Expected non-negative integer for MaxConcurrency, got '-1' instead."),
         ("ToleratedFailureCountPath", -1, "ToleratedFailureCount cannot be negative."),
+        ("ToleratedFailureCountPath", "-1", "ToleratedFailureCount cannot be negative."),
+        (
+            "ToleratedFailureCountPath",
+            "²",
+            'The ToleratedFailureCountPath field refers to value "²" which is not a valid integer',
+        ),
+        (
+            "ToleratedFailureCountPath",
+            "9" * 5_000,
+            'The ToleratedFailureCountPath field refers to value "999',
+        ),
         ("ToleratedFailurePercentagePath", 101, "ToleratedFailurePercentage must be between 0 and 100."),
+        ("ToleratedFailurePercentagePath", "101", "ToleratedFailurePercentage must be between 0 and 100."),
+        (
+            "ToleratedFailurePercentagePath",
+            "²",
+            'The ToleratedFailurePercentagePath field refers to value "²" which is not a valid float',
+        ),
     ],
 )
 def test_a_setting_by_path_has_to_fit(field, value, cause):

@@ -72,6 +72,39 @@ def test_arguments_that_do_not_fit_fail_the_state(text):
     assert failed.value.cause.startswith(f"The function '{text}' had the following error: ")
 
 
+def nested(levels):
+    value = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("text", "input"),
+    [
+        ("States.ArrayRange(0, $, 1)", 1e30),
+        ("States.MathAdd($, 1)", float("inf")),
+        ("States.Hash($, 'MD5')", "\ud800"),
+        ("States.Format('{}', $)", 10**5_000),
+        ("States.JsonToString($)", nested(100_000)),
+        ("States.Format('{}', $)", nested(100_000)),
+        ("States.ArrayContains($, $)", nested(100_000)),
+    ],
+    ids=["a range too long for Python", "infinity", "no text", "digits", "deep json", "deep text", "deep comparison"],
+)
+def test_what_python_cannot_do_with_the_arguments_fails_the_state(text, input):
+    with pytest.raises(EvaluationError) as failed:
+        called(text, input)
+    assert failed.value.error == "States.IntrinsicFailure"
+    assert failed.value.cause.startswith(f"The function '{text}' had the following error: ")
+
+
+@pytest.mark.parametrize("number", ["1e999", "9" * 5_000, "007", "٣"], ids=["huge", "long", "octal", "Arabic"])
+def test_a_number_that_json_has_not_is_no_argument(number):
+    with pytest.raises(intrinsics.InvalidIntrinsic):
+        intrinsics.compiled_call(f"States.MathAdd({number}, 1)")
+
+
 @pytest.mark.parametrize(
     "text", ["States.Nothing(1)", "States.Array(1", "States.Array(1 2)", "States.Array(a)", "States.Array(1) x"]
 )

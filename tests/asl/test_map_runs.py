@@ -155,6 +155,32 @@ def test_the_result_of_a_writer_tells_when_and_how_each_child_ended():
     assert ran.answer["MapRunArn"].startswith("arn:aws:states:us-east-1:000000000000:mapRun:m/L:")
 
 
+class Redriven(Ran):
+    async def during(self, handle):
+        self.first = await ended(handle)
+        await handle.retry()
+        return await ended(handle)
+
+
+@pytest.mark.parametrize("tolerated", [0, 1])
+def test_a_redrive_tries_the_items_again_that_failed_and_no_others(tolerated):
+    worked = []
+
+    def work(n):
+        worked.append(n)
+        if n < 0 and worked.count(n) == 1:
+            raise ValueError("not yet")
+        return n
+
+    machine = states("All", All=distributed(states("Work", Work=task("work")), ToleratedFailureCount=tolerated))
+    ran = Redriven(machine, [1, -2, 3, -4, 5], work=work)
+    assert ran.first[0] == "States.ExceedToleratedFailureThreshold"
+    assert ran.answer == [1, -2, 3, -4, 5]
+    assert all(worked.count(n) == 1 for n in (1, 3, 5))
+    assert len(ran.runs) == 1, "it is the same Map run"
+    assert [each.status for each in ran.items] == ["COMPLETED"] * 5
+
+
 STEPS = st.sampled_from(["pass", "task", "wait", "choice"])
 
 

@@ -89,18 +89,37 @@ def _is(check: Callable[[Any], bool]) -> Compare:
 
 
 def _matches(value: Any, wanted: Any) -> bool:
-    return isinstance(value, str) and isinstance(wanted, str) and _pattern(wanted).fullmatch(value) is not None
+    return isinstance(value, str) and isinstance(wanted, str) and _follow(_parts(wanted), value)
+
+
+def _follow(parts: tuple[str, ...], value: str) -> bool:
+    """Whether a text is these parts with any text between them. The first place for each part is as good as any later
+    one, so the text is read once: a regular expression would try all places of all parts.
+    """
+    if len(parts) == 1:
+        return value == parts[0]
+    first, *between, last = parts
+    at, end = len(first), len(value) - len(last)
+    if at > end or not (value.startswith(first) and value.endswith(last)):
+        return False
+    for part in between:
+        found = value.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
 
 
 @lru_cache(PATTERNS_REMEMBERED)
-def _pattern(text: str) -> re.Pattern[str]:
-    r"""``*`` stands for any text; ``\*`` and ``\\`` for themselves."""
-    parts: list[str] = re.findall(r"\\[*\\]|\*|[^*\\]+|\\", text)
-    return re.compile("".join(map(_part_of_pattern, parts)), re.DOTALL)
-
-
-def _part_of_pattern(part: str) -> str:
-    return ".*" if part == "*" else re.escape(part[1:] if part in (r"\*", r"\\") else part)
+def _parts(pattern: str) -> tuple[str, ...]:
+    r"""What stands between the ``*`` of a pattern. A ``\*`` and a ``\\`` stand for themselves."""
+    parts = [""]
+    for each in re.findall(r"\\[*\\]|\*|[^*\\]+|\\", pattern):
+        if each == "*":
+            parts.append("")
+        else:
+            parts[-1] += each[1:] if each in (r"\*", r"\\") else each
+    return tuple(parts)
 
 
 _COMPARISONS: Final[dict[str, Compare]] = {

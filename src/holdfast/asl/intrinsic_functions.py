@@ -96,7 +96,7 @@ def _range(first: Any, last: Any, step: Any) -> list[int]:
     if stride == 0:
         raise IntrinsicFailure("The increment of a range cannot be zero")
     span = range(begin, end + (1 if stride > 0 else -1), stride)
-    if len(span) > LONGEST_RANGE:
+    if span[LONGEST_RANGE:]:  # ``len`` has a limit of its own
         raise IntrinsicFailure(f"The range can have up to {LONGEST_RANGE} elements")
     return list(span)
 

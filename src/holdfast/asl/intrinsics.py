@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import re
 from functools import lru_cache
 from typing import Any, Final
@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from holdfast.asl.environment import Environment
 from holdfast.asl.errors import INTRINSIC_FAILURE, RUNTIME, EvaluationError
-from holdfast.asl.intrinsic_functions import FUNCTIONS, IntrinsicFailure, Literal
+from holdfast.asl.intrinsic_functions import FUNCTIONS, Literal
+from holdfast.asl.jsontext import NotJson, read
 from holdfast.asl.paths import InvalidPath, JsonPath, PathNotFound, compiled
 from holdfast.asl.randomness import Randomness
 
@@ -20,7 +21,7 @@ DEEPEST: Final = 10
 """How deep calls may be nested: AWS's limit."""
 
 _CALL: Final = re.compile(r"States\.(\w+)\s*\(")
-_SCALAR: Final = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?|true\b|false\b|null\b")
+_SCALAR: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|true\b|false\b|null\b")
 _TEXT: Final = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _PATH: Final = re.compile(r"\$(?:[^,()\[\]\s]|\(\)|\[(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\]'\"])*\])*")
 
@@ -64,7 +65,7 @@ def _value(call: Call, environment: Environment, randomness: Randomness) -> Any:
     values = [_argument(each, environment, randomness) for each in call.arguments]
     try:
         return FUNCTIONS[call.name](values, randomness)
-    except IntrinsicFailure as failure:
+    except (ValueError, OverflowError, RecursionError) as failure:  # all that data can do to a function of Python
         told = f"The function '{call.text}' had the following error: {failure}"
         raise EvaluationError(INTRINSIC_FAILURE, told) from failure
 
@@ -116,8 +117,10 @@ class _Parser:
             self.at = found.end()
             return compiled(found[0])
         if found := _SCALAR.match(text, self.at):
-            self.at = found.end()
-            return Literal(json.loads(found[0]))
+            with contextlib.suppress(NotJson):
+                literal = Literal(read(found[0]))
+                self.at = found.end()
+                return literal
         raise InvalidIntrinsic(f"{text!r} has an argument that cannot be read at character {self.at + 1}")
 
     def _space(self) -> None:

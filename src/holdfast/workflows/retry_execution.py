@@ -27,6 +27,8 @@ from holdfast.replay.entries import Before, Done, Failed, Renewed, Reopened, enc
 from holdfast.replay.journal import segment_sort
 from holdfast.workflows.failing import Failure, failure_of
 from holdfast.workflows.history import Recorded, load
+from holdfast.workflows.launch import gave_up
+from holdfast.workflows.named_children import named_children
 from holdfast.workflows.once import MayHaveHappened, refuse_second_time
 from holdfast.workflows.record import (
     CANCELLED,
@@ -37,6 +39,7 @@ from holdfast.workflows.record import (
     TIMED_OUT,
     ExecutionRecord,
     child_id,
+    decode_record,
     describe_partition,
     encode_record,
     is_there,
@@ -86,7 +89,7 @@ class Retrier(Struct, frozen=True):
             )
         failure = failure_of(recorded, self.registry)
         refuse_second_time(recorded, failure.ops, self.registry)
-        anew = [op for op in failure.ops if await self._starts_anew(op, recorded)]
+        anew = await self._starting_anew(failure.ops, recorded)
         segment, update = _writes(recorded, failure, anew, now)
         try:
             await write_for_caller(self.home.store, segment, update, *self.guards, ours=partial(eq, segment.item))
@@ -98,15 +101,29 @@ class Retrier(Struct, frozen=True):
             ) from None
         wake(partition, self.home, self.host)
 
-    async def _starts_anew(self, op: str, recorded: Recorded) -> bool:
-        """Whether a failed operation must not find again what it has found: a child that has undone its work.
+    async def _starting_anew(self, ops: Sequence[str], recorded: Recorded) -> list[str]:
+        """The failed operations that must not find again what they have found: children that have undone their work.
 
-        Another child is retried here, before its parent. After a crash in between the parent finds it retried.
+        Other children are retried here, before their parent. After a crash in between the parent finds them retried.
         """
-        failed = next(each for each in recorded.entries if isinstance(each, (Done, Failed)) and each.op == op)
-        if failed.kind != CHILD_KIND:
-            return False
-        return await self._goes_on_without(child_partition(recorded, op))
+        failed = {each.op: each.kind for each in recorded.entries if isinstance(each, (Done, Failed))}
+        children = [op for op in ops if failed[op] == CHILD_KIND]
+        named = named_children(recorded, self.registry) if children else {}
+        for op, child in named.items():
+            if op in ops or op not in failed:  # what has ended since, the body does not know yet
+                await self._retry_own(child, recorded.head.partition)
+        return [op for op in children if op not in named and await self._goes_on_without(child_partition(recorded, op))]
+
+    async def _retry_own(self, child: str, parent: str) -> None:
+        """Retry a child under an id that the body has given it, unless it is another's, or was stopped with its parent,
+        which then retries it itself. It keeps its id, so one that has undone its work is found as it is.
+        """
+        head = await self.home.store.get(child)
+        if head is None or gave_up(head.status, head.body):
+            return
+        started_by = decode_record(head.body).parent
+        if started_by is not None and started_by.partition == parent:
+            await self._goes_on_without(child)
 
     async def _goes_on_without(self, child: str) -> bool:
         """Retry a child that ended badly, unless another process does. Returns whether a new child must replace it."""

@@ -310,6 +310,55 @@ async def test_what_the_owner_has_taken_before_a_refused_mark_counts_as_sent(new
     assert await post.there() == {}
 
 
+@pytest.mark.parametrize("fault", ["not connected", "no answer in time"], ids=["before", "after"])
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_sender_that_stops_as_it_takes_messages_back_has_told_nobody_and_doubles_none(
+    fault: str, count: int, new_post: NewPost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post = await new_post()
+    await post.store.write(Update(partition="p", status="shut"))
+    revision, numbers = await post.revision(), range(1, 1 + count)
+    # The first of several is taken out of their parcel, which is an update; the last one goes with the parcel.
+    post.faults.of = {"DeleteItem": [fault]} if count == 1 else {"UpdateItem": [None, fault]}
+    with monkeypatch.context() as impatient:
+        impatient.setattr(Pauses, "take", lambda _pauses: sending.PATIENCE_SECONDS * 1_000_000)
+        outcomes = await asyncio.gather(
+            *(post.store.write(message(number, LARGE), wake()) for number in numbers), return_exceptions=True
+        )
+    assert all(isinstance(each, StoreUnavailable) for each in outcomes), "neither sent nor refused"
+    left = [sort_of(number) for number in numbers if number > 1 or fault == "not connected"]
+    again = await other_store(post)
+    assert [item.sort for item in (await again.query("p", prefix="i#")).items] == left, "an owner would read these"
+    assert await post.revision() == revision, "no owner was woken"
+    await again.write(Update(partition="p", status="open"))
+    for number in numbers:
+        if sort_of(number) in left:
+            with pytest.raises(Refused) as found:
+                await again.write(message(number, LARGE), wake())
+            assert (found.value.index, found.value.item) == (0, message(number, LARGE).item)
+            await again.write(wake())
+        else:
+            await again.write(message(number, LARGE), wake())
+    page = await again.query("p", prefix="i#")
+    assert {item.sort: item.body for item in page.items} == {sort_of(number): LARGE for number in numbers}
+    assert len(page.items) == count
+    assert await post.revision() == revision + count
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_no_message_counts_as_sent_if_it_was_taken_back_and_the_answer_was_lost(
+    count: int, new_post: NewPost
+) -> None:
+    post = await new_post()
+    await post.store.write(Update(partition="p", status="shut"))
+    post.faults.of = {"DeleteItem": ["no answer in time"]}
+    outcomes = await asyncio.gather(
+        *(post.store.write(message(number, LARGE), wake()) for number in range(1, 1 + count)), return_exceptions=True
+    )
+    assert all(isinstance(each, Refused | StoreUnavailable) for each in outcomes)
+    assert await post.there() == {}
+
+
 # ── Taking them out ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 

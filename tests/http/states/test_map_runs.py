@@ -23,9 +23,10 @@ class Work:
     def __init__(self):
         self.running = self.most = 0
         self.opened = asyncio.Event()
+        self.bad = "bad"
 
     async def __call__(self, given):
-        if given == "bad":
+        if given == self.bad:
             raise ValueError("broken")
         if given != "slow":
             return given
@@ -163,6 +164,20 @@ async def test_a_child_that_failed_is_redriven_by_its_map_run_alone(begun, servi
             0
         ] == "ExecutionNotRedrivable"
     assert (told["status"], told["error"], told["redriveStatus"]) == ("FAILED", "ValueError", "REDRIVABLE_BY_MAP_RUN")
+
+
+async def test_a_redrive_of_the_execution_redrives_the_same_map_run(begun, work, serving):
+    async with serving() as boto:
+        await begun(boto, ["a", "bad", "b"])
+        await ended(boto, "m", "e")
+        map_run = await only_run(boto)
+        work.bad = "nothing"
+        await boto.redrive_execution(executionArn=execution("m", "e"))
+        assert json.loads((await ended(boto, "m", "e"))["output"]) == ["a", "bad", "b"]
+        assert await only_run(boto) == map_run
+        told = await boto.describe_map_run(mapRunArn=map_run)
+    assert (told["status"], told["redriveCount"], told["executionCounts"]["succeeded"]) == ("SUCCEEDED", 1, 3)
+    assert told["redriveDate"] >= told["startDate"]
 
 
 async def test_stopping_the_execution_stops_its_map_run(begun, serving):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard, cast
+import re
+from typing import Any, Final, TypeGuard, cast
 
 from holdfast.asl.definition import Map
 from holdfast.asl.errors import RUNTIME, StatesError
@@ -11,6 +12,9 @@ from holdfast.asl.orders import Tolerance
 from holdfast.asl.paths import read_definite
 from holdfast.asl.templates import of_type
 from holdfast.asl.visit import Visit
+
+_INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
+"""``str.isdigit`` accepts more than ``int`` reads, such as "²", and ``int`` more than JSON has, such as "٣"."""
 
 
 def concurrency_of(visit: Visit, effective: Any) -> int:
@@ -39,11 +43,9 @@ def tolerance_of(visit: Visit, effective: Any) -> Tolerance:
 
 def _count(visit: Visit, effective: Any, state: Map) -> int | None:
     given, path = state.tolerated_failure_count, state.tolerated_failure_count_path
-    value = _value(visit, effective, "ToleratedFailureCount", given, path)
+    value = _tolerance(visit, effective, "ToleratedFailureCount", given, path)
     if value is None and path is None:
         return None
-    if isinstance(value, str) and value.removeprefix("-").isdigit():
-        value = int(value)
     if not _is_integer(value):
         raise _no_integer("ToleratedFailureCount", value, path)
     if value < 0:
@@ -53,11 +55,9 @@ def _count(visit: Visit, effective: Any, state: Map) -> int | None:
 
 def _percentage(visit: Visit, effective: Any, state: Map) -> float | None:
     given, path = state.tolerated_failure_percentage, state.tolerated_failure_percentage_path
-    value = _value(visit, effective, "ToleratedFailurePercentage", given, path)
+    value = _tolerance(visit, effective, "ToleratedFailurePercentage", given, path)
     if value is None and path is None:
         return None
-    if isinstance(value, str) and value.removeprefix("-").isdigit():
-        value = int(value)
     if not is_number(value):
         told = (
             f'The ToleratedFailurePercentagePath field refers to value "{_shown(value)}" which is not a valid float: '
@@ -66,6 +66,12 @@ def _percentage(visit: Visit, effective: Any, state: Map) -> float | None:
     if not 0 <= value <= 100:
         raise StatesError(RUNTIME, "ToleratedFailurePercentage must be between 0 and 100.")
     return float(value)
+
+
+def _tolerance(visit: Visit, effective: Any, field: str, given: Any, path: str | None) -> Any:
+    """The value of a tolerance. An integer may be written as text."""
+    value = _value(visit, effective, field, given, path)
+    return int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else value
 
 
 def _is_integer(value: Any) -> TypeGuard[int]:

@@ -24,6 +24,7 @@ from holdfast.asl.progress import (
     Report,
     Update,
 )
+from holdfast.asl.reading import redrives_of
 from holdfast.http.states import asked
 from holdfast.http.states.faults import invalid_request, no_resource
 from holdfast.http.states.names import execution_arn, map_run_arn
@@ -128,8 +129,10 @@ async def describe(service: Service, request: asked.OfMapRun) -> Answer:
         "toleratedFailureCount": report.tolerance.count or 0,
         "itemCounts": _counted(report.items, report.all_items, written=report.written),
         "executionCounts": _counted(report.executions, report.all_executions, written=report.written),
-        "redriveCount": 0,
     }
+    told["redriveCount"], at_ms = await redrives_of(runtime.home.store, found.head.partition, found.record)
+    if at_ms:
+        told["redriveDate"] = seconds(at_ms)
     if found.record.ended_at is not None:
         told["stopDate"] = seconds(found.record.ended_at)
     return told

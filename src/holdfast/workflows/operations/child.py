@@ -17,6 +17,7 @@ from holdfast.replay.delivery import deliver, remind
 from holdfast.replay.program import AnyEffect, Arrival, Effect, Timed
 from holdfast.workflows.launch import cancel_before_start, gave_up, launch, outcome_error
 from holdfast.workflows.live import Live
+from holdfast.workflows.named_children import AwaitedChild
 from holdfast.workflows.once import MayHaveHappened
 from holdfast.workflows.record import (
     CANCEL,
@@ -103,16 +104,12 @@ async def start_child(
     return id
 
 
-class CallChild(Struct, frozen=True):
+class CallChild(AwaitedChild, frozen=True):
     """Start a child if it is not there yet, and wait for its end.
 
     Under an id that the user has given there may be an execution that this call has not started. It is awaited as any
     other is, and not ours to stop.
     """
-
-    workflow: DeclaredWorkflow
-    input: bytes
-    options: StartOptions
 
     def effect(self, operation: Operation, live: Live, /) -> AnyEffect:
         return Effect(operation.id, partial(self._start_or_find, operation, live))
