@@ -47,7 +47,7 @@ def test_an_error_is_known_by_its_class_and_retried_after_growing_delays():
 
     async def pay(order):
         at.append(asyncio.get_running_loop().time())
-        return decline(order)
+        return await decline(order)
 
     answer, names = history(states("Pay", Pay=retrying), {}, pay=pay)
     assert answer == "paid"
