@@ -50,6 +50,7 @@ def till(app):
         async def look(self) -> None:
             await for_ever()
 
+        @hf.method(timeout="1h")
         async def with_a_timeout_of_its_own(self) -> str:
             try:
                 async with asyncio.timeout(0.001):

@@ -34,7 +34,9 @@ async def ended(handle: hf.Handle[Any]) -> Any:
     try:
         return await handle
     except hf.ExecutionFailed as failed:
-        error: Any = failed.__cause__
+        error = failed.__cause__
+        if not isinstance(error, hf.asl.Error):
+            raise
         return error.error, error.cause
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -42,8 +43,15 @@ def test_a_task_is_a_step_named_by_its_state():
 
 def test_an_error_is_known_by_its_class_and_retried_after_growing_delays():
     retrying = task("pay", Retry=[{"ErrorEquals": ["Declined"], "IntervalSeconds": 2, "BackoffRate": 3}])
-    answer, names = history(states("Pay", Pay=retrying), {}, pay=declining(3))
+    decline, at = declining(3), []
+
+    async def pay(order):
+        at.append(asyncio.get_running_loop().time())
+        return await decline(order)
+
+    answer, names = history(states("Pay", Pay=retrying), {}, pay=pay)
     assert answer == "paid"
+    assert [round(later - before) for before, later in pairwise(at)] == [2, 6, 18]
     assert names == [f"Pay#0/{kind}#{n}" for n in range(3) for kind in ("pay", "sleep")] + ["Pay#0/pay#3"]
 
 
@@ -96,6 +104,12 @@ def test_a_catcher_gets_the_error_beside_the_input_that_the_state_had():
         "cents": 5,
         "error": {"Error": "Declined", "Cause": "no money"},
     }
+
+
+def test_the_first_catcher_that_matches_takes_the_error():
+    catchers = [{"ErrorEquals": [name], "Next": "At " + name} for name in ("Other", "Declined", "States.ALL")]
+    named = {each["Next"]: passing(Result=each["Next"]) for each in catchers}
+    assert outcome(states("Pay", Pay=task("pay", Catch=catchers), **named), {}, pay=declining(1)) == "At Declined"
 
 
 def test_each_retrier_counts_for_itself():

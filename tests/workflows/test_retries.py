@@ -509,10 +509,10 @@ async def test_a_child_that_somebody_else_retries_at_the_same_time_is_retried_on
 
     retry = Retrier.retry
 
-    async def retry_just_behind_another(retrier, partition):
+    async def retry_just_behind_another(retrier, partition, request=""):
         if workflow_of(partition) == "child":
-            await retry(retrier, partition)
-        await retry(retrier, partition)
+            await retry(retrier, partition, request)
+        await retry(retrier, partition, request)
 
     monkeypatch.setattr(Retrier, "retry", retry_just_behind_another)
     async with app.worker():

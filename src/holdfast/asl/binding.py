@@ -54,6 +54,10 @@ class Tasks:
         patterns = (target for key, target in self._targets.items() if "*" in key and fnmatchcase(text, key))
         return next(patterns, None)
 
+    def lacking(self, _run: Run, resource: str, _state: str = "", /) -> BaseException:
+        """What to raise for a resource that nothing is mapped for. No state is named if a Map reads or writes by it."""
+        return EvaluationError(RUNTIME, _nothing_for(resource_of(resource)))
+
     def token(self, _run: Run, _frame: Frame, visit: Visit, /) -> str:
         """See ``Work``."""
         return visit.randomness.uuid()
@@ -64,7 +68,7 @@ class Tasks:
         resource = resource_of(state.resource)
         target = self._target(state)
         if target is None:
-            raise EvaluationError(RUNTIME, _nothing_for(resource))
+            raise self.lacking(run, state.resource, state.name)
         begin, end = _event_names(state.resource)
         frame.trail.note(f"{begin}Scheduled", resource=resource.text, parameters=given)
         frame.trail.note(f"{begin}Started")
@@ -86,7 +90,7 @@ class Tasks:
         """See ``Work``."""
         target = self._mapped((resource, resource_of(resource).call, resource_of(resource).name), resource)
         if target is None:
-            raise StatesError(RUNTIME, f"Nothing is mapped for the resource {resource}.")
+            raise self.lacking(run, resource)
         run.pace.operations += 1
         try:
             return await self._performer.done(run.activation, target, resource, given, Limits())

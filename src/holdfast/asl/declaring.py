@@ -21,7 +21,7 @@ from holdfast.asl.machine import Continue, Program, first_cursor, run_machine
 from holdfast.asl.quotas import Compat
 from holdfast.asl.stored.records import EXPRESS
 from holdfast.asl.validation import Profile, refuse_invalid
-from holdfast.asl.work import Services
+from holdfast.asl.work import DeclaredServices
 from holdfast.asl.workflow import MachineWorkflow
 from holdfast.bounded import Bounded
 from holdfast.errors import ConfigurationError
@@ -141,7 +141,7 @@ def declare(
     text = definition_text(definition)
     refuse_invalid(text, name, Profile(aws=False, express=type == "EXPRESS"))
     machine = parse(text)
-    bound = Services(app, tasks or {}, http, aws=aws)
+    bound = DeclaredServices(app, tasks or {}, http, aws=aws)
     bound.check(machine, name)
     app.registry.add_errors((Error,))
     declared = StateMachine(app, name, machine, bound, compat=compat, type=type)

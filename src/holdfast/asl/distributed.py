@@ -25,6 +25,7 @@ from holdfast.asl.orders import Child, MapCursor, MapOrder, items_of, maps_of
 from holdfast.asl.progress import UPDATE, Progress, Update, concurrency_in_force
 from holdfast.asl.quotas import EXPRESS_SECONDS
 from holdfast.asl.together import Ended, Together
+from holdfast.asl.workflow import StatesWorkflow
 from holdfast.errors import ExecutionError, PayloadTooLarge, SerializationError
 from holdfast.replay.naming import place
 from holdfast.workflows.definition import Step, Workflow
@@ -75,7 +76,7 @@ class MapRuns:
         self._interpreter = interpreter
         self.items_of_a_run = ITEMS_OF_A_RUN
         self.runs: Workflow[..., Any] = Workflow(self._run_body(), app.runtime, name=maps_of(name), version=version)
-        self.items: Workflow[..., Any] = Workflow(self._item_body(), app.runtime, name=items_of(name), version=version)
+        self.items = StatesWorkflow(self._item_body(), app.runtime, name=items_of(name), version=version)
         app.registry.add_workflow(self.runs)
         app.registry.add_workflow(self.items)
 

@@ -61,7 +61,7 @@ def failure_in(status: str, record: ExecutionRecord) -> tuple[str | None, str | 
 
 
 def stopped(reason: str) -> tuple[str | None, str | None]:
-    """The error and the cause that StopExecution was given. Whoever cancels in Python gives only a cause."""
+    """The error and the cause that StopExecution was given. A cancellation in Python has only a cause."""
     try:
         given = msgspec.json.decode(reason, type=Stop)
     except msgspec.MsgspecError:

@@ -23,6 +23,7 @@ from holdfast.asl.randomness import Randomness
 from holdfast.asl.retrying import another_attempt, catcher_of
 from holdfast.asl.states import choosing, failing, mapping, parallel, passing, tasks, waiting
 from holdfast.asl.timestamps import iso_milliseconds
+from holdfast.asl.tokens import Renewed
 from holdfast.asl.visit import Visit
 from holdfast.replay.naming import place
 
@@ -159,6 +160,8 @@ class _Entered:
                 left = await _attempt(self._run, self._frame, visit, self._path)
                 check_size(left.output, self._state.name, self._run.compat)
                 return self._exited(left)
+            except Renewed:
+                continue
             except EvaluationError as error:
                 failed = self._unevaluated(error)
             except StatesError as error:

@@ -49,6 +49,11 @@ async def redrives_of(store: Store, partition: str, record: ExecutionRecord) -> 
     return (0 if cursor is None else cursor.redrives) + len(redrives), redrives[-1].at_ms if redrives else 0
 
 
+async def requests_of(store: Store, partition: str, record: ExecutionRecord) -> list[tuple[str, int]]:
+    """The ids of the requests that have redriven an execution's present run, each with its time in milliseconds."""
+    return [(each.reopened.request, each.at_ms) for each in await _redrives(store, record, partition)]
+
+
 async def _redrives(store: Store, record: ExecutionRecord, partition: str) -> list[Redrive]:
     """The redrives of an execution's present run, each with what stood in the journal when it came."""
     prefix = f"{SEGMENT_PREFIX}{record.run:06d}#"

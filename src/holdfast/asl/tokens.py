@@ -18,8 +18,8 @@ from holdfast.replay.earlier import name_of
 from holdfast.replay.tasks import timers_closing
 from holdfast.workflows.callback_keys import MissingKey
 from holdfast.workflows.callback_tokens import make_token, token_scope
-from holdfast.workflows.operations.callback import MAILBOX_PREFIX
-from holdfast.workflows.record import NO_VALUE, CallbackAnswer
+from holdfast.workflows.record import MAILBOX_PREFIX, NO_VALUE, CallbackAnswer
+from holdfast.workflows.renewed_callbacks import RENEWED
 
 if TYPE_CHECKING:
     from holdfast.replay.activation import Activation
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 OPERATION: Final = "token"
 
 _decode: Final = msgspec.json.Decoder(CallbackAnswer).decode
+
+
+class Renewed(Exception):
+    """The execution was redriven: the Task is attempted again, and that is none of its retries."""
 
 
 def open_token(activation: Activation) -> str:
@@ -43,6 +47,8 @@ async def answer_to(
     activation: Activation, token: str, limits: Limits, begun: Callable[[], object] | None = None
 ) -> Any:
     """What the holder of the token answers. Raises ``StatesError``: what it failed with, or that it is late or silent.
+
+    Raises ``Renewed`` after a redrive: this token takes no answer any more.
 
     ``begun`` is called at the first sign of life; the heartbeat counts from then on if it is given, else from now.
     """
@@ -63,13 +69,15 @@ async def answer_to(
                 if begun is not None and waits:
                     begun()
                     waits = False
+                if answer.error is not None and answer.error.type == RENEWED:
+                    raise Renewed
                 if answer.error is not None:
                     raise _failure(activation.rebuild(answer.error))
                 if answer.value != NO_VALUE:
                     return json.loads(bytes(answer.value))
-    except TimeoutError:
+    except TimeoutError as late:  # the cause, by which a retry knows that a timer has to begin again
         activation.close_callback(op)
-        raise (StatesError(TIMEOUT) if whole.expired() else HeartbeatMissed()) from None
+        raise (StatesError(TIMEOUT) if whole.expired() else HeartbeatMissed()) from late
 
 
 def _limit(limit: asyncio.Timeout, op: str, when: float | None) -> None:

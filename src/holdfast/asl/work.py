@@ -11,7 +11,6 @@ from holdfast.asl.binding import Tasks
 from holdfast.asl.connections import Connection, invoker
 from holdfast.asl.definition import Task
 from holdfast.asl.doing import Doing
-from holdfast.asl.errors import RUNTIME, EvaluationError
 from holdfast.asl.resources import WAIT_FOR_TASK_TOKEN, Limits, is_activity, resource_of
 from holdfast.asl.targets import Mock
 from holdfast.asl.tokens import answer_to, open_token
@@ -77,9 +76,24 @@ class Services(Tasks):
             return await nested.performed(doing, self._app, visit.randomness, token)
         if resource.pattern == WAIT_FOR_TASK_TOKEN:
             if target is None:
-                raise EvaluationError(RUNTIME, f"Nothing is mapped for the resource {resource.text}.")
+                raise self.lacking(run, resource.text, state.name)
             return await _called_back(doing, target, visit.context["Task"]["Token"])
         return await super().perform(run, frame, visit, given, limits)
+
+
+class DeclaredServices(Services):
+    """The tasks of a machine that the app declares. All of them are mapped when it is declared, so one that is lacking
+    was dropped since the execution began: that blocks it, until code is deployed that has the task (G13).
+    """
+
+    def lacking(self, run: Run, resource: str, state: str = "", /) -> BaseException:
+        """See ``Tasks``."""
+        who = f"state {state!r}" if state else "a Map"
+        name = resource_of(resource).name
+        return run.activation.break_off(
+            f"{who} of the definition that this execution began with needs a task for {resource!r}, and the code here "
+            f"maps none. Deploy code that does: tasks={{{name!r}: …}}; the execution goes on by itself then"
+        )
 
 
 async def _called_back(doing: Doing, target: Any, token: str) -> Any:

@@ -1,4 +1,4 @@
-"""The workflow that runs executions of state machines."""
+"""The workflows that run states of machines."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from holdfast.asl.about import begun_with
 from holdfast.workflows.definition import Workflow
 
 
-class MachineWorkflow(Workflow[..., Any]):
-    """A workflow whose input holds the definition and what the machine is given."""
+class StatesWorkflow(Workflow[..., Any]):
+    """A workflow whose body runs states. A redrive attempts a Task that waits for a token again, with another token, as
+    Step Functions does.
+    """
+
+    renews_callbacks = True
+
+
+class MachineWorkflow(StatesWorkflow):
+    """A workflow that runs a whole machine. Its input holds the definition and what the machine is given."""
 
     def begins_alike(self, began: bytes, input: bytes) -> bool:
         """Whether the machine is given the same: the definition is code, and code may have changed since (G11, G13)."""

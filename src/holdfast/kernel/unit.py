@@ -103,9 +103,3 @@ class Unit:
 
 
 current_unit: ContextVar[Unit | None] = ContextVar("holdfast_unit", default=None)
-
-
-def current_fence() -> int | None:
-    """The epoch under which the handler runs that this is called from, if it is called from one."""
-    unit = current_unit.get()
-    return None if unit is None else unit.fence

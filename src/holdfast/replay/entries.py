@@ -181,7 +181,8 @@ class Reopened(Struct, frozen=True, gc=False, tag="reopened", omit_defaults=True
     Of the later ones, messages and notes stay. What was finished is kept back until the body asks for it again (G2).
     Nothing stays of the operations ``failed``, which are tried again by their whole policy; those of them that are
     ``anew`` go by another key from now on, because what they did under the old one was undone. ``ended`` is the end
-    that no longer is one.
+    that no longer is one, ``request`` the id of the request to retry it. ``failed`` also names messages that it failed
+    by: they are dropped.
     """
 
     keep: int
@@ -189,6 +190,7 @@ class Reopened(Struct, frozen=True, gc=False, tag="reopened", omit_defaults=True
     failed: tuple[str, ...] = ()
     anew: tuple[str, ...] = ()
     ended: Before | None = None
+    request: str = ""
 
 
 class Aside(Struct, frozen=True, gc=False, tag="aside"):
@@ -304,6 +306,8 @@ def _left_of(entry: Entry, failed: tuple[str, ...], over: Container[str]) -> Ent
         case Intended(op=op) if op in over:
             return None
         case Done(op=op) | Failed(op=op) | Tried(op=op) | Progressed(op=op) if op in failed:
+            return None
+        case Received(id=id) if id in failed:
             return None
         case Done(kind=kind, op=op) if kind == TIMER and not is_sleep(op):
             return None  # a time-out begins again

@@ -12,8 +12,8 @@ from holdfast.workflows.callback_tokens import TokenScope
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import load
 from holdfast.workflows.messages import answer_once, was_answered
-from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.record import (
+    MAILBOX_PREFIX,
     NO_VALUE,
     OPEN,
     CallbackAnswer,

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property
 from types import MethodType
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -118,7 +118,13 @@ class WorkflowPolicy(Struct, frozen=True, kw_only=True):
 
 
 class DeclaredWorkflow:
-    """What is known of a workflow before it is started: ``function`` under its ``name``."""
+    """What is known of a workflow before it is started: ``function`` under its ``name``.
+
+    ``renews_callbacks``: a retry makes its body open other callbacks in place of those that it waits for, or has failed
+    by. The body is told by an answer with the error ``RENEWED``, and the old ones are closed.
+    """
+
+    renews_callbacks: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -21,10 +21,10 @@ from holdfast.workflows import record as records
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import was_started
 from holdfast.workflows.operations.awaiting import answers
-from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.queries import last_answers
 from holdfast.workflows.record import (
     CALLBACK_PREFIX,
+    MAILBOX_PREFIX,
     NO_VALUE,
     AwaitedEnded,
     ChildEnded,

@@ -32,11 +32,11 @@ from holdfast.workflows.closing import UNANSWERED, close_callback, is_answered
 from holdfast.workflows.ending import Ending
 from holdfast.workflows.live import Live, recorder
 from holdfast.workflows.operations.awaiting import arrival_of, awaiting, note, told_of, waiting_for
-from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.operations.step import retry_now
 from holdfast.workflows.record import (
     AWAIT_PREFIX,
     CALLBACK_PREFIX,
+    MAILBOX_PREFIX,
     NO_LONGER_AWAITED,
     NO_VALUE,
     AwaitedEnded,

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holdfast.errors import StepTimeout
-from holdfast.replay.entries import TIMER, Cancelled, Done, Entry, Failed
+from holdfast.replay.entries import TIMER, Cancelled, Done, Entry, Failed, Received
 from holdfast.replay.requests import Raised
 from holdfast.workflows.record import CANCELLED, COMPENSATION_FAILED, TIMED_OUT, describe_partition
+from holdfast.workflows.renewed_callbacks import failures_in
 from holdfast.workflows.replay import looked_into
 from holdfast.workflows.undone import Undone, first_undone, is_undo
 
@@ -56,8 +57,16 @@ def _failed_undos(entries: Sequence[Entry]) -> list[str]:
 
 def _from(entries: Sequence[Entry], ops: Sequence[str]) -> Failure:
     """The failure that consists of these operations."""
-    places = (n for n, each in enumerate(entries) if isinstance(each, (Done, Failed)) and each.op in ops)
+    places = (n for n, each in enumerate(entries) if _is_of(each, ops))
     return Failure(min(places, default=len(entries)), tuple(ops))
+
+
+def _is_of(entry: Entry, ops: Sequence[str]) -> bool:
+    match entry:
+        case Done(op=id) | Failed(op=id) | Received(id=id):
+            return id in ops
+        case _:
+            return False
 
 
 def _cancelled(recorded: Recorded, registry: Registrations, *, timed_out: bool) -> int:
@@ -105,14 +114,18 @@ def _failed(recorded: Recorded, registry: Registrations) -> Failure:
 def _raised(recorded: Recorded, registry: Registrations) -> list[str] | None:
     """The operations whose errors the body has raised in the end; ``None`` if it does not end so with today's code."""
     record, made = recorded.record, dict[int, tuple[BaseException, str]]()
+    workflow = registry.workflow(record.workflow)
     sources = {id(each.error): each.op for each in recorded.entries if isinstance(each, Failed)}
+    answers = failures_in(recorded.entries) if workflow.renews_callbacks else []
 
     def rebuild(error: ErrorRecord) -> Exception:
         rebuilt = registry.errors.rebuild(error)
-        made[id(rebuilt)] = rebuilt, sources[id(error)]
+        answered = (id for told, id in answers if told == error)
+        source = sources.get(id(error)) or next(answered, None)
+        if source is not None:
+            made[id(rebuilt)] = rebuilt, source
         return rebuilt
 
-    workflow = registry.workflow(record.workflow)
     with looked_into(recorded, recorded.entries, workflow, rebuild) as activation:
         activation.begin()
         match activation.outcome:

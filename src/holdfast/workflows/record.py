@@ -348,6 +348,7 @@ Message = Signal | CancelRequest | RetryNow | CallbackAnswer | ChildEnded | Awai
 encode_message: Final = msgspec.json.Encoder().encode
 decode_message: Final[Reader[Message]] = stored(Message, "a message to an execution")
 
+MAILBOX_PREFIX: Final = "!callback/"
 CALLBACK_PREFIX: Final = "i#callback#"
 
 

@@ -17,15 +17,15 @@ from msgspec.structs import replace
 from holdfast.clock import Clock
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import InvalidState, NotFound, Refused
-from holdfast.items import ABSENT, AllOf, Item, Put, RevisionIs, StatusIn, Update
+from holdfast.items import ABSENT, AllOf, Item, Put, RevisionIs, StatusIn, Update, Write
 from holdfast.kernel.host import Host
 from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller
 from holdfast.ports import Home
 from holdfast.registrations import Registrations
-from holdfast.replay.entries import Before, Done, Failed, Renewed, Reopened, encode_entries, renamed
+from holdfast.replay.entries import Before, Done, Entry, Failed, Renewed, Reopened, encode_entries, renamed
 from holdfast.replay.journal import segment_sort
-from holdfast.workflows.failing import Failure, failure_of
+from holdfast.workflows.failing import failure_of
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.launch import gave_up
 from holdfast.workflows.named_children import named_children
@@ -45,6 +45,7 @@ from holdfast.workflows.record import (
     is_there,
     partition_of,
 )
+from holdfast.workflows.renewed_callbacks import closed, open_callbacks, told_so
 from holdfast.workflows.undone import Undone
 
 if TYPE_CHECKING:
@@ -54,15 +55,16 @@ RETRYABLE: Final = (FAILED, TIMED_OUT, CANCELLED, COMPENSATION_FAILED)
 CHILD_KIND: Final = "child"
 
 
-async def retry(runtime: Runtime, partition: str) -> None:
+async def retry(runtime: Runtime, partition: str, request: str = "") -> int:
     """Go on with an execution that ended badly, from the operation that failed; what was finished stays finished (G2).
 
     If an awaited child failed, that is retried first, by the same rules; one that has undone its work starts again.
     After a ``COMPENSATION_FAILED`` it goes on with the undos that gave up. An execution whose saga has undone its work
     cannot be retried (``InvalidState``): start a new one, or ``fork`` it. Neither can one whose failed step is at most
-    once and may have happened (G10).
+    once and may have happened (G10). The journal keeps the id of the ``request``.
+    Answers when it was, in milliseconds.
     """
-    await Retrier(runtime.home, runtime.host, runtime.registry, runtime.clock).retry(partition)
+    return await Retrier(runtime.home, runtime.host, runtime.registry, runtime.clock).retry(partition, request)
 
 
 class Retrier(Struct, frozen=True):
@@ -77,7 +79,7 @@ class Retrier(Struct, frozen=True):
     clock: Clock
     guards: tuple[Update, ...] = ()
 
-    async def retry(self, partition: str) -> None:
+    async def retry(self, partition: str, request: str = "") -> int:
         """See above. Raises ``InvalidState`` and ``NotFound``, and ``Fenced`` if a guard is refused."""
         recorded = await load(self.home.store, partition)
         head, now = recorded.head, self.clock.now_ms()
@@ -90,9 +92,13 @@ class Retrier(Struct, frozen=True):
         failure = failure_of(recorded, self.registry)
         refuse_second_time(recorded, failure.ops, self.registry)
         anew = await self._starting_anew(failure.ops, recorded)
-        segment, update = _writes(recorded, failure, anew, now)
+        before = _before(head, recorded.record)
+        reopened = Reopened(failure.place, now, failure.ops, tuple(anew), before, request)
+        renewed, run = open_callbacks(recorded, reopened, self.registry), recorded.record.run
+        segment, update = _writes(recorded, [*told_so(renewed, run, now), reopened], now)
+        writes: tuple[Write, ...] = (segment, update, *self.guards, *closed(renewed, partition, run))
         try:
-            await write_for_caller(self.home.store, segment, update, *self.guards, ours=partial(eq, segment.item))
+            await write_for_caller(self.home.store, *writes, ours=partial(eq, segment.item))
         except Refused as refused:
             if refused.index >= len((segment, update)):
                 raise Fenced(f"{describe_partition(partition)} is for a newer owner to retry") from None
@@ -100,6 +106,7 @@ class Retrier(Struct, frozen=True):
                 f"{describe_partition(partition)} was changed by another process just now; look again"
             ) from None
         wake(partition, self.home, self.host)
+        return now
 
     async def _starting_anew(self, ops: Sequence[str], recorded: Recorded) -> list[str]:
         """The failed operations that must not find again what they have found: children that have undone their work.
@@ -107,7 +114,7 @@ class Retrier(Struct, frozen=True):
         Other children are retried here, before their parent. After a crash in between the parent finds them retried.
         """
         failed = {each.op: each.kind for each in recorded.entries if isinstance(each, (Done, Failed))}
-        children = [op for op in ops if failed[op] == CHILD_KIND]
+        children = [op for op in ops if failed.get(op) == CHILD_KIND]
         named = named_children(recorded, self.registry) if children else {}
         for op, child in named.items():
             if op in ops or op not in failed:  # what has ended since, the body does not know yet
@@ -149,14 +156,13 @@ def child_partition(recorded: Recorded, op: str) -> str:
     return partition_of(name, child_id(recorded.head.partition, recorded.record, renamed(op, times)))
 
 
-def _writes(recorded: Recorded, failure: Failure, anew: Sequence[str], now: int) -> tuple[Put, Update]:
+def _writes(recorded: Recorded, entries: Sequence[Entry], now: int) -> tuple[Put, Update]:
     head, record = recorded.head, recorded.record
-    reopened = Reopened(failure.place, now, failure.ops, tuple(anew), _before(head, record))
     segment = Item(
         partition=head.partition,
         sort=segment_sort(record.run, recorded.segments),
         epoch=head.epoch,
-        body=encode_entries([*record.tail, reopened]),
+        body=encode_entries([*record.tail, *entries]),
     )
     update = Update(
         partition=head.partition,

@@ -18,8 +18,8 @@ from holdfast.texts import masked
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.handovers import Handover, handovers_of
 from holdfast.workflows.history import Event, Recorded, last_traceback, load, timeline, told
-from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.record import (
+    MAILBOX_PREFIX,
     NO_VALUE,
     Signal,
     decode_message,

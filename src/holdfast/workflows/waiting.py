@@ -17,10 +17,9 @@ from holdfast.secret import redacted_json
 from holdfast.texts import masked, told_place
 from holdfast.workflows.begin import Begin
 from holdfast.workflows.operations.awaiting import AwaitExecution
-from holdfast.workflows.operations.callback import MAILBOX_PREFIX
 from holdfast.workflows.operations.child import CallChild
 from holdfast.workflows.operations.step import CallStep
-from holdfast.workflows.record import id_of
+from holdfast.workflows.record import MAILBOX_PREFIX, id_of
 from holdfast.workflows.waits import (
     ACTOR,
     CALLBACK,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from tests.http.states.conftest import Boto
-from tests.http.states.test_executions import definition, ended, execution, start, task
+from tests.http.states.test_executions import FUNCTION, definition, ended, execution, start, task
 from tests.http.states.test_machines import PASS, ROLE, arn, refused
 from tests.http.states.test_tasks import starting
 
@@ -167,6 +167,30 @@ async def test_a_start_is_the_same_after_a_deployment_has_changed_the_definition
             assert await again == INPUT
         with pytest.raises(hf.IdempotencyMismatch):
             await new.start({"cents": 1}, id="o-1")
+
+
+@pytest.mark.parametrize("resource", ["", "arn:aws:states:::lambda:invoke.waitForTaskToken"], ids=["task", "token"])
+async def test_a_deployment_that_drops_a_task_blocks_and_says_which(resource, world, reaches):
+    def machine(app, *states, **tasks):
+        chain = {each: task("pay") | ({"Resource": resource} if resource else {}) for each in states}
+        pause = {"Type": "Wait", "Seconds": 1, "Next": states[0]}
+        return app.state_machine("till", {"StartAt": "Pause", "States": {"Pause": pause, **chain}}, tasks=tasks)
+
+    first, second, third = world.app(), world.app(), world.app()
+    key = "lambda:invoke" if resource else "pay"
+    old = machine(first, "Pay", **{key: lambda _order: "paid"})
+    dropped = second.state_machine("till", PAUSE)
+    async with first.worker():
+        handle = await old.start(INPUT, id="o-1")
+        await reaches(handle, "SUSPENDED")
+    async with second.worker():
+        blocked = await reaches(dropped.handle("o-1"), "BLOCKED")
+        for part in ("state 'Pay'", repr(resource or f"{FUNCTION}:pay"), "Deploy code"):
+            assert part in (blocked.blocked or "")
+    if not resource:
+        again = machine(third, "Pay", **{key: lambda _order: "paid later"})
+        async with third.worker():
+            assert await again.handle("o-1") == "paid later"
 
 
 async def test_an_execution_that_was_started_in_python_is_stopped_and_redriven_by_requests(app, till, paid, serving):

@@ -217,6 +217,29 @@ async def test_a_long_cause_is_cut_and_its_error_is_kept(cause, machines, servin
             assert cause.startswith(told["cause"].removesuffix("… (cut)"))
 
 
+async def test_a_redrive_with_the_same_client_token_is_one_redrive(machines, serving):
+    machines.broken.add("ship")
+    async with serving() as boto:
+        await boto.create_state_machine(name="checkout", definition=CHECKOUT, roleArn=ROLE)
+        await start(boto, "checkout", "o", {"id": "o"})
+        await start(boto, "checkout", "never", {"id": "never"})
+        await ended(boto, "checkout", "o")
+        await ended(boto, "checkout", "never")
+        calls = (boto.redrive_execution(executionArn=execution("checkout", "o"), clientToken="t-1") for _ in range(3))
+        answers = await asyncio.gather(*calls)
+        await ended(boto, "checkout", "o")
+        answers.append(await boto.redrive_execution(executionArn=execution("checkout", "o"), clientToken="t-1"))
+        assert len({each["redriveDate"] for each in answers}) == 1
+        assert (await ended(boto, "checkout", "o"))["redriveCount"] == 1
+        await boto.redrive_execution(executionArn=execution("checkout", "o"), clientToken="t-2")
+        assert (await ended(boto, "checkout", "o"))["redriveCount"] == 2
+        found = {}
+        for chosen in ("REDRIVEN", "NOT_REDRIVEN"):
+            listed = await boto.list_executions(stateMachineArn=arn("checkout"), redriveFilter=chosen)
+            found[chosen] = [each["name"] for each in listed["executions"]]
+    assert found == {"REDRIVEN": ["o"], "NOT_REDRIVEN": ["never"]}
+
+
 async def test_an_alias_leads_to_a_version_and_the_execution_tells_both(machines, serving):
     async with serving() as boto:
         await boto.create_state_machine(name="orders", definition=PASS, roleArn=ROLE, publish=True)

@@ -130,6 +130,51 @@ async def test_an_input_that_is_no_strict_json_is_refused(input, served, serving
             assert (await refused(given))[0] == "InvalidExecutionInput"
 
 
+ENDINGS = {"stopped": {}, "failed": {}, "late": {"TimeoutSeconds": 1}, "silent": {"HeartbeatSeconds": 1}}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+async def test_a_redrive_attempts_a_task_with_a_token_again_with_another_token(ending, mapped, serving, eventually):
+    async with serving() as boto:
+        first = await asked(boto, mapped, eventually, **ENDINGS[ending])
+        if ending == "stopped":
+            await boto.stop_execution(executionArn=execution("m", "e"))
+        elif ending == "failed":
+            await boto.send_task_failure(taskToken=first, error="Declined", cause="no funds")
+        await ended(boto, "m", "e")
+        for count in (1, 2):
+            await boto.redrive_execution(executionArn=execution("m", "e"))
+            await eventually(lambda: len(mapped) == count + 1)  # noqa: B023 - it is called at once
+            if count == 1:
+                await boto.stop_execution(executionArn=execution("m", "e"))
+                await ended(boto, "m", "e")
+        assert len(set(mapped)) == 3
+        for old in mapped[:2]:
+            assert await refused(boto.send_task_success(taskToken=old, output="1")) == TIMED_OUT
+        await boto.send_task_success(taskToken=mapped[2], output="17")
+        told = await ended(boto, "m", "e")
+        assert (told["status"], told["output"], told["redriveCount"]) == ("SUCCEEDED", "17", 2)
+
+
+async def test_a_redrive_puts_a_new_task_of_an_activity(served, serving):
+    async with serving() as boto:
+        activity = (await boto.create_activity(name="work"))["activityArn"]
+        work = {"Type": "Task", "Resource": activity, "End": True}
+        both = {"Type": "Parallel", "End": True, "Branches": [json.loads(definition(**{name: work})) for name in "AB"]}
+        await boto.create_state_machine(name="m", definition=definition(Both=both), roleArn=ROLE)
+        await start(boto, "m", "e", {"a": 1})
+        first, second = [await boto.get_activity_task(activityArn=activity) for _ in range(2)]
+        await boto.send_task_success(taskToken=first["taskToken"], output='"kept"')
+        await boto.stop_execution(executionArn=execution("m", "e"))
+        await ended(boto, "m", "e")
+        await boto.redrive_execution(executionArn=execution("m", "e"))
+        again = await boto.get_activity_task(activityArn=activity)
+        assert again["taskToken"] != second["taskToken"]
+        assert await refused(boto.send_task_success(taskToken=second["taskToken"], output="1")) == TIMED_OUT
+        await boto.send_task_success(taskToken=again["taskToken"], output='"new"')
+        assert sorted(json.loads((await ended(boto, "m", "e"))["output"])) == ["kept", "new"]
+
+
 async def test_a_task_that_is_silent_fails_and_can_be_caught_by_name(mapped, serving, eventually):
     caught = [{"ErrorEquals": ["States.HeartbeatTimeout"], "Next": "Silent"}]
     text = json.loads(asking(HeartbeatSeconds=1, TimeoutSeconds=1000, Catch=caught))

@@ -19,7 +19,7 @@ from holdfast.actors.turn.entity import REFUSED, ActorEntity, actor_in_memory, r
 from holdfast.actors.turn.replies import find_reply, replied
 from holdfast.backoff import Pauses
 from holdfast.errors import WaitTimeout
-from holdfast.kernel.unit import Unit, current_fence
+from holdfast.kernel.unit import Unit
 
 if TYPE_CHECKING:
     from holdfast.actors.address import Address
@@ -50,7 +50,7 @@ async def request_reply(address: Address, request: Call, unit: Unit | None, runt
     partition = address.partition
     answer: Replied | Reply | None = None
     if request.chain:
-        await refuse_overtaken_caller(request, current_fence(), runtime)
+        await refuse_overtaken_caller(request, runtime)
         answer = await refuse_cycle(partition, request, runtime)
     if answer is None:
         with waiting_for(partition, unit, runtime.host) if request.chain else NO_CALLER:
@@ -143,5 +143,5 @@ async def _call_by_mail(address: Address, request: Call, runtime: Runtime) -> Re
 
 
 async def _post(address: Address, request: Call, runtime: Runtime) -> str:
-    await refuse_overtaken_caller(request, current_fence(), runtime)
+    await refuse_overtaken_caller(request, runtime)
     return await post(address.kind, address.partition, request, runtime)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 MOST_TRIES: Final = 10
 MOST_BACKLOGS: Final = 10_000
 
-COUNTED_PER_MS: Final = 4
+COUNTED_PER_SECOND: Final = 4_000
+LONGEST_REST_SECONDS: Final = 1.0
 """To count what waits is to read all of it. So a thousand messages are counted four times a second at most, and ten as
 often as they are asked for.
 """
@@ -143,14 +144,14 @@ async def _refuse_if_full(kind: Kind, partition: str, runtime: Runtime) -> None:
         if backlogs.take(partition):  # another call has looked meanwhile
             return
         bound = kind.policy.mailbox
-        now = runtime.clock.now_ms()
+        now = asyncio.get_running_loop().time()
         room = 0
         if not backlogs.rests(partition, now):
             leaving = backlogs.leaving(partition)  # before: what arrives meanwhile is counted
             page = await runtime.home.store.query(partition, prefix=INBOX_PREFIX, limit=bound)
             waiting = len(page.items) if page.cursor is None else bound
             room = bound - waiting - leaving
-            backlogs.rest(partition, now + waiting // COUNTED_PER_MS)
+            backlogs.rest(partition, now + min(waiting / COUNTED_PER_SECOND, LONGEST_REST_SECONDS))
         if room <= 0:
             raise MailboxFull(
                 f"{describe_partition(partition)} has {bound} messages waiting and takes no more: send again later, or "
@@ -170,7 +171,7 @@ class Backlogs:
         self.seen = Bounded[str, bool](MOST_BACKLOGS)
         self._looking = WeakValueDictionary[str, asyncio.Lock]()
         self._room = Bounded[str, int](MOST_BACKLOGS)
-        self._rests_until = Bounded[str, int](MOST_BACKLOGS)
+        self._rests_until = Bounded[str, float](MOST_BACKLOGS)
         self._leaving: Counter[str] = Counter()
 
     def looking(self, partition: str) -> asyncio.Lock:
@@ -190,11 +191,11 @@ class Backlogs:
         if not self._leaving[partition]:
             del self._leaving[partition]
 
-    def rest(self, partition: str, until: int) -> None:
-        """It was just counted what waits there: it is not counted again until then (milliseconds)."""
+    def rest(self, partition: str, until: float) -> None:
+        """It was just counted what waits there: it is not counted again until then, in the loop's time."""
         self._rests_until[partition] = until
 
-    def rests(self, partition: str, now: int) -> bool:
+    def rests(self, partition: str, now: float) -> bool:
         """Whether what waits there was counted so shortly before that it is not to be counted now."""
         return now < self._rests_until.get(partition, 0)
 

@@ -74,8 +74,7 @@ class Delivery(Struct, eq=False):
     ``tick`` the time it is for, if it is to run at all; ``answer`` is the caller that waits for it in this process.
     ``taken``: the marks know it although it waits for its time. ``prepared``: that it begins to run is durable.
     ``behind``: the look into the inbox that it comes after. ``place`` identifies it among the durable messages and
-    timers of its actor; it is empty for a call from memory, whose caller runs under the epoch ``fence``, if it is an
-    actor. ``series`` is the one that it is part of.
+    timers of its actor; it is empty for a call from memory. ``series`` is the one that it is part of.
     """
 
     call: Call
@@ -87,7 +86,6 @@ class Delivery(Struct, eq=False):
     prepared: bool = False
     behind: int = 0
     place: str = ""
-    fence: int | None = None
     series: Series | None = None
 
     def __post_init__(self) -> None:

@@ -2,8 +2,8 @@
 
 A sender that had no answer sends a message again, for some seconds. Where each write is billed, an item that says that
 it was applied would cost as much as the message itself. So the head has the ids of the latest ones (``recent``). When
-they are many, and durable, they move together into one item, a page: ``e#<the greatest of them>``. When the head is
-full before, a commit writes a page with what it applies.
+they are many, and durable, they move together into one item, a page: ``e#<the greatest of them>#<their digest>``. When
+the head is full before, a commit writes a page with what it applies.
 
 An id begins with the time at which it was made, so only the pages from a message's own id on may have it, and none if
 it is greater than all of them (``paged_up_to``).
@@ -13,7 +13,7 @@ it is greater than all of them (``paged_up_to``).
 | before the commit | nothing of the messages | is applied |
 | after the commit | the state, and the ids in the head or, by the same write, in a page | is found |
 | between the page of those that move and the next commit | they are in both places | is found; they move again |
-| an hour, and then it writes a page of those that move | a page of what was applied | is found |
+| an hour, and then it writes a page of those that move | one more page, which replaces no other | is found |
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from holdfast.actors.record import ActorRecord, Call
 from holdfast.codec.stored import stored
+from holdfast.ids import fingerprint
 from holdfast.items import Item, Put
 from holdfast.paging import items
 
@@ -76,8 +77,8 @@ def page_of(finished: Iterable[Finished], partition: str, now: int) -> tuple[Put
 
 
 def _page(ids: Sequence[str], partition: str, now: int) -> Put:
-    until = now + RESEND_WINDOW_MS
-    return Put(Item(partition, PAGE_PREFIX + ids[-1], body=_encode(ids), expires_at=until))
+    until, body = now + RESEND_WINDOW_MS, _encode(ids)
+    return Put(Item(partition, f"{PAGE_PREFIX}{ids[-1]}#{fingerprint(body)}", body=body, expires_at=until))
 
 
 async def is_noted(id: str, record: ActorRecord, partition: str, store: Store) -> bool:

@@ -19,7 +19,6 @@ from holdfast.items import HEAD, Item, Put, Write
 from holdfast.kernel.entity import Entity, Unowned
 from holdfast.kernel.model import Model
 from holdfast.kernel.ownership import ours
-from holdfast.kernel.unit import current_fence
 
 if TYPE_CHECKING:
     from holdfast.actors.kind import Instance, Kind
@@ -150,7 +149,7 @@ class ActorEntity(Entity):
 
     def _take_in(self, request: Call, series: Series | None = None) -> Delivery:
         answer: Answer = asyncio.get_running_loop().create_future()
-        delivery = Delivery(request, answer=answer, fence=current_fence(), series=series)
+        delivery = Delivery(request, answer=answer, series=series)
         self.queue.add_call(delivery, unread=self.unread)
         self.wake()
         return delivery
@@ -261,16 +260,15 @@ def actor_in_memory(partition: str, host: Host | None) -> ActorEntity | None:
     return entity if isinstance(entity, ActorEntity) else None
 
 
-async def refuse_overtaken_caller(request: Call, fence: int | None, runtime: Runtime) -> None:
-    """Raise ``Fenced`` if the actor that calls has a newer owner: nothing leaves it any more (G3). ``fence`` is the
-    epoch under which it runs.
+async def refuse_overtaken_caller(request: Call, runtime: Runtime) -> None:
+    """Raise ``Fenced`` if the actor that calls has a newer owner: nothing leaves it any more (G3).
 
     The store is asked when its lease is over, and only then: what it calls may have been called, answered and
     forgotten since.
     """
     caller = actor_in_memory(request.chain[-1], runtime.host) if request.chain else None
-    if caller is None or isinstance(caller.hold, Unowned) or (fence is not None and fence > caller.epoch):
-        return  # it holds no lease that it could have lost, or runs under a newer one than what is in memory
+    if caller is None or isinstance(caller.hold, Unowned):
+        return  # it holds no lease that it could have lost
     if runtime.clock.now_ms() < ours(caller).lease_until:
         return
     head = await runtime.home.store.get(caller.partition)

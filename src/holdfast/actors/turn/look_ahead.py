@@ -36,7 +36,7 @@ async def unanswered(actor: ActorEntity, store: Store) -> set[str]:
     prefix, after = REPLY_PREFIX + _common(behind, ids[-1]), REPLY_PREFIX + behind
     page = await store.query(partition, prefix=prefix, after=after, limit=MOST_ANSWERS)
     answered = {item.sort.removeprefix(REPLY_PREFIX) for item in page.items}
-    seen = ids if page.cursor is None else [id for id in ids if id <= max(answered)]
+    seen = ids if page.cursor is None else [id for id in ids if id <= max(answered, default="")]
     return set(seen) - answered - applied
 
 

@@ -274,7 +274,7 @@ async def refuse_overtaken(delivery: Delivery, runtime: Runtime) -> bool:
     """Refuse a call of this process whose caller has a newer owner meanwhile; false if it is to be performed."""
     if delivery.answer is not None and delivery.call.chain:
         try:
-            await refuse_overtaken_caller(delivery.call, delivery.fence, runtime)
+            await refuse_overtaken_caller(delivery.call, runtime)
         except Fenced as fenced:
             delivery.fail(fenced)
             return True

@@ -13,7 +13,7 @@ Where a sender may stop, or hear no answer:
 - The mark is refused: the messages are taken back, and so is the call. Those that the owner has taken count as sent.
   Messages that several processes may deliver stay (``Update.lasting``): one may have found them there, and told so.
 - As it takes them back: no sender was answered. Those that are left are as before the mark: a sender that sends them
-  again finds them, or the owner reads them, if the head takes messages again. The others are gone, and are sent anew.
+  again finds them, or the owner reads them, if the head takes messages again. The others are gone, and are sent again.
 - At the removal of the last one, and its answer is lost: nothing shows whether the owner has taken it. So it counts
   neither as sent nor as refused (``StoreUnavailable``), and is sent again.
 - An hour later it puts the parcel: its messages are as if sent now, in any form. The receiver recognises old ones.

@@ -10,7 +10,7 @@ from holdfast import ids
 from holdfast.asl.arns import EXPRESS, Arn
 from holdfast.asl.ending import Stop
 from holdfast.asl.errors import LONGEST_CAUSE_CHARACTERS, LONGEST_ERROR_CHARACTERS, cut
-from holdfast.asl.reading import redrives_of
+from holdfast.asl.reading import redrives_of, requests_of
 from holdfast.errors import InvalidState
 from holdfast.http.states import asked, map_runs
 from holdfast.http.states.faults import Fault, invalid_arn, invalid_request
@@ -33,6 +33,13 @@ from holdfast.workflows.wait_for_end import ended
 
 STOP_SECONDS: Final = 5.0
 """How long StopExecution waits for the end. An execution that no process works on ends when one does."""
+
+
+TOKENS_KEPT: Final = 10
+TOKEN_LASTS_MS: Final = 15 * 60_000
+"""How long, and how many, client tokens are known (API Reference, "RedriveExecution", ``clientToken``)."""
+
+REDRIVEN: Final = {"REDRIVEN": True, "NOT_REDRIVEN": False}
 
 
 async def describe(service: Service, request: asked.OfExecution) -> Answer:
@@ -85,6 +92,8 @@ async def list_all(service: Service, request: asked.ListExecutions) -> Answer:
         raise Fault("StateMachineTypeNotSupported", "This operation is not supported by this type of state machine")
     if request.status_filter is not None and request.status_filter not in (*HOLDFAST_STATUSES, RUNNING):
         raise invalid_request(f"Value '{request.status_filter}' at 'statusFilter' failed to satisfy constraint")
+    if request.redrive_filter is not None and request.redrive_filter not in REDRIVEN:
+        raise invalid_request(f"Value '{request.redrive_filter}' at 'redriveFilter' failed to satisfy constraint")
     limit, after = limit_of(request), service.after(request)
     told: list[Answer] = []
     store = service.call.app.runtime().home.store
@@ -104,6 +113,8 @@ async def list_all(service: Service, request: asked.ListExecutions) -> Answer:
 def _is_meant(standing: Standing, arn: Arn, request: asked.ListExecutions) -> bool:
     about = standing.about
     if request.status_filter not in (None, standing.status):
+        return False
+    if request.redrive_filter is not None and REDRIVEN[request.redrive_filter] != standing.is_redriven:
         return False
     if not arn.qualifier:
         return True
@@ -135,14 +146,26 @@ async def redrive(service: Service, request: asked.RedriveExecution) -> Answer:
     """Go on with an execution that ended badly, from where it failed; what was done stays done (G2)."""
     arn = _standard(request.execution_arn)
     standing = await standing_of(service, arn)
+    if (earlier := await _same_redrive(service, standing, request.client_token)) is not None:
+        return earlier
     if standing.status not in REDRIVABLE or standing.child is not None:
         raise _not_redrivable(standing)
     try:
-        await retry(service.call.app.runtime(), standing.head.partition)
+        at = await retry(service.call.app.runtime(), standing.head.partition, request.client_token)
     except InvalidState as error:
         again = await standing_of(service, arn)
+        if (earlier := await _same_redrive(service, again, request.client_token)) is not None:
+            return earlier
         raise _not_redrivable(again, str(error)) from None
-    return {"redriveDate": seconds(service.now_ms())}
+    return {"redriveDate": seconds(at)}
+
+
+async def _same_redrive(service: Service, standing: Standing, token: str) -> Answer | None:
+    """The answer to the request with this client token, if it was made before."""
+    store, since = service.call.app.runtime().home.store, service.now_ms() - TOKEN_LASTS_MS
+    redrives = await requests_of(store, standing.head.partition, standing.record)
+    same = [at_ms for request, at_ms in redrives[-TOKENS_KEPT:] if token and request == token and at_ms >= since]
+    return {"redriveDate": seconds(same[-1])} if same else None
 
 
 def _not_redrivable(standing: Standing, why: str = "") -> Fault:

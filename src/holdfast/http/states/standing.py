@@ -65,6 +65,11 @@ class Standing(Struct, frozen=True):
         return STATUS_OF.get(self.head.status, RUNNING)
 
     @property
+    def is_redriven(self) -> bool:
+        """Whether it ended badly and was made to go on."""
+        return self.record.timed_from != 0
+
+    @property
     def failure(self) -> tuple[str | None, str | None]:
         """Its error and cause, where it has any."""
         return failure_in(self.status, self.record)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from contextvars import copy_context
-from typing import Any, Final, Generic, TypeVar, cast, overload
+from typing import Any, Generic, TypeVar, cast, overload
 
 import msgspec
 from msgspec import Struct
@@ -19,12 +19,10 @@ from holdfast.replay.tasks import timers_closing
 from holdfast.workflows.callback_keys import MissingKey
 from holdfast.workflows.callback_tokens import make_token
 from holdfast.workflows.operations.signal import unfit_in
-from holdfast.workflows.record import NO_VALUE, CallbackAnswer
+from holdfast.workflows.record import MAILBOX_PREFIX, NO_VALUE, CallbackAnswer
 from holdfast.workflows.scope import BodyScope, activation_for
 
 T = TypeVar("T")
-
-MAILBOX_PREFIX: Final = "!callback/"
 
 _decode_answer = msgspec.json.Decoder(CallbackAnswer).decode
 
