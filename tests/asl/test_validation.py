@@ -437,6 +437,12 @@ def test_any_value_anywhere_gives_diagnostics_and_no_traceback(name: str, data: 
         assert [each.message for each in validate(definition)] == [each.message for each in findings]
 
 
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", r'"\ud800"'])
+def test_a_value_that_no_json_may_have_is_told_with_its_place(value: str) -> None:
+    (finding,) = validate('{"StartAt": "A",\n "States": [1, ' + value + "]}")
+    assert (finding.line, finding.column) == (2, 16)
+
+
 @given(JSON)
 def test_any_json_gives_diagnostics_and_no_traceback(value: Any) -> None:
     assert validate(json.dumps(value))

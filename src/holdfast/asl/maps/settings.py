@@ -75,7 +75,7 @@ def _tolerance(visit: Visit, effective: Any, field: str, given: Any, path: str |
 
 
 def _is_integer(value: Any) -> TypeGuard[int]:
-    return is_number(value) and value == int(value)
+    return is_number(value) and (isinstance(value, int) or value.is_integer())
 
 
 def _no_integer(field: str, value: Any, path: str | None) -> StatesError:

@@ -17,6 +17,8 @@ SOURCE_CHARACTERS: Final = 500
 WORD = re.compile(r"[\w$.-]+")
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
+PUNCTUATION: Final = "{}[],:"
+
 EXPECTED: Final = {
     "Expecting property name": "was expecting double-quote to start field name",
     "Expecting ':'": "was expecting a colon to separate field name and value",
@@ -68,7 +70,19 @@ def refused(text: str, error: jsontext.NotJson) -> Diagnostic:
             return unreadable(text, malformed)
         except ValueError:  # a number of thousands of digits
             pass
-    return Diagnostic(ERROR, INVALID_JSON, f"The definition is no JSON: {error}")
+    line, column = line_and_column(text, _refused_at(text)) if text else (0, 0)
+    return Diagnostic(ERROR, INVALID_JSON, f"The definition is no JSON: {error}", None, line, column)
+
+
+def _refused_at(text: str) -> int:
+    """Where the first value begins that no JSON may have."""
+    for token in TOKEN.finditer(text):
+        try:
+            if token[0] not in PUNCTUATION:
+                jsontext.read(token[0])
+        except jsontext.NotJson:
+            return token.start()
+    return 0
 
 
 def unreadable(text: str, error: json.JSONDecodeError) -> Diagnostic:
