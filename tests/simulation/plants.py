@@ -247,7 +247,7 @@ def another_child() -> AbstractContextManager[object]:
 def unrecognised_start() -> AbstractContextManager[object]:
     """A start sent again is not recognised by what the first one has written."""
 
-    def planted(there: Item, _order: Any) -> Item:
+    def planted(there: Item, *_asked: Any) -> Item:
         raise launching.IdempotencyMismatch(f"{there.partition} is there")
 
     return mock.patch.object(launching, "_same_execution", planted)
