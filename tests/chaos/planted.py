@@ -63,7 +63,7 @@ def forgetful() -> None:
 
     async def nothing(*_args: Any) -> None: ...
 
-    replies.earlier_reply = nothing
+    replies.known_reply, replies.stored_reply = lambda *_args: None, nothing
 
 
 def uncounted() -> None:

@@ -92,7 +92,8 @@ def request_ids_ignored() -> Generator[None]:
     async def none(*_given: object) -> None:
         return None
 
-    with mock.patch.object(replies, "earlier_reply", none):
+    in_memory = mock.patch.object(replies, "known_reply", return_value=None)
+    with in_memory, mock.patch.object(replies, "stored_reply", none):
         yield
 
 

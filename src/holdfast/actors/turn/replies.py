@@ -98,7 +98,7 @@ async def find_earlier(
             return reply
         if call.id in unanswered:
             unanswered.remove(call.id)
-        elif (reply := await _stored_reply(call, record, partition, runtime)) is not None:
+        elif (reply := await stored_reply(call, record, partition, runtime)) is not None:
             return reply
     if delivery.sort is None or delivery.sort > record.parked_up_to:
         return None
@@ -133,7 +133,8 @@ def known_reply(call: Call, record: ActorRecord, uncommitted: Mapping[str, Reply
     return uncommitted.get(call.id) if kept is None else kept.reply
 
 
-async def _stored_reply(call: Call, record: ActorRecord, partition: str, runtime: Runtime) -> Reply | None:
+async def stored_reply(call: Call, record: ActorRecord, partition: str, runtime: Runtime) -> Reply | None:
+    """What it was answered before, as far as items of the actor say so."""
     if await on_pages((call.id,), record, partition, runtime.home.store):
         return applied(call)
     return await find_reply(partition, call.id, runtime)
