@@ -31,7 +31,8 @@ async def make_room(actor: ActorEntity, runtime: Runtime) -> None:
         return
     record = state.committed.record
     left = await _without_ids(await _without_replies(record, actor.partition, runtime), actor.partition, runtime)
-    if left is not record and actor.state is state and state.version is state.committed:
+    is_as_before = actor.state is state and state.version is state.committed and state.committed.record is record
+    if left is not record and is_as_before:
         state.version = Version(left, state.version.state, state.version.deleted)
 
 
