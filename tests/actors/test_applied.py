@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 from msgspec import Raw
 
@@ -10,6 +11,8 @@ from holdfast.actors.mailbox.post import Backlogs
 from holdfast.actors.mailbox.queue import Delivery, Replied
 from holdfast.actors.record import ActorRecord, Call
 from holdfast.actors.turn.applied import MOST_RECENT, is_noted, on_pages, page_of, paged
+from holdfast.actors.turn.entity import Loaded
+from holdfast.actors.turn.make_room import make_room
 from holdfast.actors.turn.performed import Finished, Version
 from holdfast.backends.memory.store import MemoryData, MemoryStore
 
@@ -58,3 +61,22 @@ async def test_what_waits_is_counted_again_after_a_rest():
     backlogs.rest(PARTITION, now + 0.25)
     assert backlogs.rests(PARTITION, now + 0.2)
     assert not backlogs.rests(PARTITION, now + 0.3)
+
+
+async def test_a_commit_that_comes_while_ids_move_is_kept():
+    full = Version(record(map(str, range(MOST_RECENT))), b"{}")
+    newer = Version(record(["later"]), b"{}")
+    state = Loaded(full, full, None)
+    moved = []
+
+    class Store(MemoryStore):
+        async def write(self, *writes):
+            moved.extend(writes)
+            state.version = state.committed = newer
+            return await super().write(*writes)
+
+    home = SimpleNamespace(store=Store(MemoryData()))
+    runtime = SimpleNamespace(home=home, clock=SimpleNamespace(now_ms=lambda: NOW))
+    await make_room(SimpleNamespace(state=state, settled=True, partition=PARTITION), runtime)
+    assert len(moved) == 1
+    assert state.version is newer
