@@ -1,7 +1,7 @@
 """Rates: how often something may begin, as one integer per rate (the generic cell rate algorithm).
 
 The integer is the *theoretical arrival time*: when the next one would be due if all came evenly. It is in microseconds,
-so that thousands a second are exact, and a bucket of tokens is never counted by anybody.
+so that thousands a second are exact, and no bucket of tokens has to be filled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_PER_SECOND: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many in a time: ``Rate(100, per="1m")``, spread evenly, so that no minute has more than 100.
+    """A number in a time: ``Rate(100, per="1m")``, spread evenly, so that no minute has more than 100.
 
     ``burst`` is how many may begin at the same moment after a pause. Any time of ``per`` has at most
     ``count + burst - 1``. Raises ``InvalidInput``.
@@ -62,7 +62,7 @@ def free_at(rate: Rate, arrival_us: int) -> int:
 
 
 def spent(rate: Rate, arrival_us: int, now_us: int, amount: int = 1) -> int:
-    """The arrival time after so many have begun now. The caller has seen that ``free_at`` is past.
+    """The arrival time after ``amount`` of them have begun now. The caller has seen that ``free_at`` is past.
 
     More than the burst at once is a debt, which is waited for afterwards: nothing is too large to begin at all.
 
