@@ -95,6 +95,18 @@ def _with_heads(parts: tuple[Sequence[Write], Sequence[Write]]) -> list[Write]:
 CALLS: Final = st.tuples(st.lists(HEAD_WRITES, max_size=2), st.lists(WRITES, max_size=4)).map(_with_heads)
 
 
+def _apart(calls: Sequence[list[Write]]) -> list[list[Write]]:
+    """The calls without those that want a place which an earlier one has: which of two at once is first is not promised."""
+    taken: set[str] = set()
+    apart: list[list[Write]] = []
+    for call in calls:
+        wanted = {write.item.sort for write in call if isinstance(write, Put)}
+        if not wanted & taken:
+            apart.append(call)
+            taken |= wanted
+    return apart
+
+
 class Messages(Opened):
     """Sending, taking and taking back, in any order."""
 
@@ -143,12 +155,21 @@ class Mail(RuleBasedStateMachine):
 
         self.alike(ask)
 
-    @rule(calls=st.lists(POSTS, min_size=1, max_size=4))
+    @rule(calls=st.lists(POSTS, min_size=1, max_size=4).map(_apart))
     def post(self, calls: list[list[Write]]) -> None:
         """Messages that only wake their head, several calls at once: a store may gather them."""
 
         async def ask(store: Store) -> Any:
             return await asyncio.gather(*(outcome(store.write(*call)) for call in calls))
+
+        self.alike(ask)
+
+    @rule(call=POSTS, times=st.integers(2, 3))
+    def post_again(self, call: list[Write], times: int) -> None:
+        """The same messages several times at once: one call is taken, whichever it is."""
+
+        async def ask(store: Store) -> Any:
+            return sorted(map(repr, await asyncio.gather(*(outcome(store.write(*call)) for _ in range(times)))))
 
         self.alike(ask)
 
