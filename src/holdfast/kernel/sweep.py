@@ -8,13 +8,14 @@ from functools import partial
 from typing import Final
 
 from holdfast.errors import StoreError, StoreUnusable
+from holdfast.hints import Hint, News
 from holdfast.items import Item
 from holdfast.kernel.backlog_count import BacklogCount, due_at, is_parked
 from holdfast.kernel.host import Host, holds
 from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
 from holdfast.kernel.renewal import renew
 from holdfast.paging import Pages
-from holdfast.ports import LATE_MS, Hint, News, Page
+from holdfast.ports import LATE_MS, Page
 
 PURGE_BATCH: Final = 500
 
