@@ -27,10 +27,10 @@ from holdfast.asl.topython.code import (
     rendered,
 )
 from holdfast.asl.topython.expressions import ORIGINAL, Context, Scope
-from holdfast.asl.topython.helpers import HELPERS, IMPORTS, NEEDS
 from holdfast.asl.topython.names import printable
 from holdfast.asl.topython.parts import Parts, Pointer, Remark
 from holdfast.asl.topython.place import Place
+from holdfast.asl.topython.ready_functions import HELPERS, IMPORTS, NEEDS
 from holdfast.asl.topython.states import statements
 
 _SIGNATURE: Final = "(data: Any) -> Any"
