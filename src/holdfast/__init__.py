@@ -48,6 +48,8 @@ PUBLIC_NAMES = {
     "patterns.injection": "injected",
     "patterns.projection": "Projection",
     "patterns.session": "Session",
+    "patterns.starts.keyed": "KeyedStart Starts",
+    "patterns.starts.promised": "Promised",
     "ports": "Seal SqlCursor",
     "retry": "Jitter Retry",
     "runtime.metrics": "write_metrics",

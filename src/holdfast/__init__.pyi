@@ -80,6 +80,9 @@ from holdfast.patterns.idempotent import IdempotencyRecord as IdempotencyRecord
 from holdfast.patterns.injection import injected as injected
 from holdfast.patterns.projection import Projection as Projection
 from holdfast.patterns.session import Session as Session
+from holdfast.patterns.starts.keyed import KeyedStart as KeyedStart
+from holdfast.patterns.starts.keyed import Starts as Starts
+from holdfast.patterns.starts.promised import Promised as Promised
 from holdfast.ports import Seal as Seal
 from holdfast.ports import SqlCursor as SqlCursor
 from holdfast.retry import Jitter as Jitter

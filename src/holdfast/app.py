@@ -39,6 +39,7 @@ from holdfast.patterns import idempotency as keys
 from holdfast.patterns import records, sharing
 from holdfast.patterns.blobs import BlobShelf
 from holdfast.patterns.injection import Resources
+from holdfast.patterns.starts import declarations as starts
 from holdfast.ports import Home, Seal
 from holdfast.registrations import Registrations
 from holdfast.runtime.collecting import collected_after
@@ -88,6 +89,7 @@ class App:
     atomic, atomically, projection = records.atomic, records.atomically, records.projection
     lease, semaphore, with_lease, leader = sharing.lease, sharing.semaphore, sharing.with_lease, sharing.leader
     cache, session, resource = sharing.cache, sharing.session, sharing.resource
+    debounce, collect, single, throttle = starts.debounce, starts.collect, starts.single, starts.throttle
     handle, callback, executions, select = looking.handle, looking.callback, looking.executions, looking.select
     state_machine, state_machines = state_machine, state_machines
     prometheus = prometheus

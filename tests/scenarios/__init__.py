@@ -1,8 +1,8 @@
 """Reference scenarios, one per feature: what a home, and the engine itself, must survive whatever happens.
 
 ``SCENARIOS`` are of workflows, ``ACTOR_SCENARIOS`` of actors, ``EVENT_SCENARIOS`` of events,
-``DOCUMENT_SCENARIOS`` of documents, ``STREAM_SCENARIOS`` of streams; all run on any home. ``SWARM_SCENARIOS`` are of
-what users and operators do while others come late; they are for swarms.
+``DOCUMENT_SCENARIOS`` of documents, ``STREAM_SCENARIOS`` of streams, ``START_SCENARIOS`` of starts by key; all run on
+any home. ``SWARM_SCENARIOS`` are of what users and operators do while others come late; they are for swarms.
 ``transactions.sql_scenarios`` makes those that need SQLite.
 """
 
@@ -23,6 +23,7 @@ from tests.scenarios import (
     redrives,
     reuse,
     sagas,
+    starts,
     steps,
     streams,
     waits,
@@ -47,13 +48,15 @@ DOCUMENT_SCENARIOS: Final[tuple[Scenario, ...]] = tuple(documents.SCENARIOS)
 
 STREAM_SCENARIOS: Final[tuple[Scenario, ...]] = tuple(streams.SCENARIOS)
 
+START_SCENARIOS: Final[tuple[Scenario, ...]] = tuple(starts.SCENARIOS)
+
 SWARM_SCENARIOS: Final[tuple[Scenario, ...]] = (*reuse.SCENARIOS, *moments.SCENARIOS, *deploys.SCENARIOS)
 
 
 def scenario(name: str) -> Scenario:
     """The scenario of this name."""
     of_models = (*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS)
-    known = (*of_models, *DOCUMENT_SCENARIOS, *STREAM_SCENARIOS, *SWARM_SCENARIOS)
+    known = (*of_models, *DOCUMENT_SCENARIOS, *STREAM_SCENARIOS, *START_SCENARIOS, *SWARM_SCENARIOS)
     return next(each for each in known if each.name == name)
 
 
@@ -62,6 +65,7 @@ __all__ = [
     "DOCUMENT_SCENARIOS",
     "EVENT_SCENARIOS",
     "SCENARIOS",
+    "START_SCENARIOS",
     "STREAM_SCENARIOS",
     "SWARM_SCENARIOS",
     "scenario",

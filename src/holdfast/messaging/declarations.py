@@ -50,7 +50,8 @@ def _refuse_in_part(app: Declares, what: str) -> None:
         raise ConfigurationError(f"this app is part of {app.registry.app!r}: declare its {what} there")
 
 
-def _hidden(app: Declares) -> Hidden:
+def hidden(app: Declares) -> Hidden:
+    """Where the hidden actors of an app are registered."""
     return Hidden(HiddenNames(app.registry.actors), app.runtime)
 
 
@@ -116,20 +117,20 @@ def consumer(
         _refuse_in_part(app, "consumers")
         own = name or own_name(function, "a consumer")
         check_name("consumer", own)
-        hidden = consumer_name(app.outbox.app, own)
-        if hidden in app.registry.actors:
+        called = consumer_name(app.outbox.app, own)
+        if called in app.registry.actors:
             raise DuplicateName(f"two consumers are called {own!r}; give one of them another name: name=...")
         consumer_actor(
-            _hidden(app),
+            hidden(app),
             app.inject(function),
             event,
-            name=hidden,
+            name=called,
             retry=retry,
             poison=poison,
             window=window,
             timeout=timeout,
         )
-        app.registry.consumers.append((event_name, hidden))
+        app.registry.consumers.append((event_name, called))
         app.registry.events.setdefault(event_name, event)
         return function
 
@@ -192,7 +193,7 @@ def cron(
             raise DuplicateName(f"two schedules are called {own!r}; give one of them another name: name=...")
         ticker = schedules_name(app.name)
         if ticker not in app.registry.actors:
-            ticker_of(_hidden(app), ticker, app.registry.jobs)
+            ticker_of(hidden(app), ticker, app.registry.jobs)
         app.registry.jobs[own] = job_of(own, schedule, policy, app.inject(target), limit)
         return target
 

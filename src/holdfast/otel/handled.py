@@ -7,6 +7,7 @@ from typing import Final
 from holdfast.actors.record import HIDDEN_MARK, actor_of, key_of
 from holdfast.actors.turn.handling import Handled, Handling
 from holdfast.otel.spans import LONGEST_NAME_CHARACTERS, Attributes, Kind, Span
+from holdfast.patterns.starts.keyed import STARTER_MARK
 from holdfast.tracing import checked
 from holdfast.workflows.trace_ids import call_span, call_trace
 
@@ -42,7 +43,8 @@ def of_handled(handled: Handled) -> Span:
 
 
 def _named(handling: Handling) -> tuple[str, Kind, str]:
-    """The name of the span, its kind, and what has handled it: an actor, a consumer, or a schedule.
+    """The name of the span, its kind, and what has handled it: an actor, a consumer, a schedule, or a key
+    of starts.
 
     The methods of a schedule are ``tick``, ``run`` for its handler, and ``arm`` when it is new or has changed
     (``messaging.cron``).
@@ -51,6 +53,8 @@ def _named(handling: Handling) -> tuple[str, Kind, str]:
     if not actor.startswith(HIDDEN_MARK):
         return f"actor {actor}.{handling.method}", "internal" if handling.reads else "consumer", actor
     consumer = actor.rpartition(HIDDEN_MARK)[2]
+    if STARTER_MARK in consumer:
+        return f"{consumer} {handling.method}", "internal", consumer
     if consumer:
         return f"consume {consumer}", "consumer", consumer
     schedule = key_of(handling.partition)

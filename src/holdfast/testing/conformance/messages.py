@@ -72,7 +72,7 @@ HEAD_WRITES: Final[st.SearchStrategy[Write]] = st.one_of(
         load=st.booleans(),
     ),
 )
-POSTS: Final = st.tuples(
+POSTS: Final[st.SearchStrategy[list[Write]]] = st.tuples(
     st.lists(st.builds(_message, st.just("a"), PLACES, BODIES), min_size=1, max_size=3),
     st.builds(
         Update,
@@ -96,7 +96,7 @@ CALLS: Final = st.tuples(st.lists(HEAD_WRITES, max_size=2), st.lists(WRITES, max
 
 
 def _apart(calls: Sequence[list[Write]]) -> list[list[Write]]:
-    """The calls without those that want a place which an earlier one has: which of two at once is first is not promised."""
+    """The calls without those that want a place of an earlier one: which of two at once is first is not promised."""
     taken: set[str] = set()
     apart: list[list[Write]] = []
     for call in calls:
