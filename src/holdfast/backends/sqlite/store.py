@@ -158,7 +158,7 @@ class SqliteStore:
         return page
 
     def _walk(self, walks: list[tuple[Walk, str]], names: Names, status: str | None, behind: int, count: int) -> Page:
-        """The heads on a stretch of the walk that goes furthest back in so many rows."""
+        """The heads on a stretch of the walk that goes furthest back in ``SCAN_ROWS`` rows."""
         stretches: list[tuple[int, Walk, str]] = []
         for walk, name in walks:
             ((last, seen),) = self.rows(walk.bound, (name, status, behind, SCAN_ROWS))
