@@ -56,6 +56,7 @@ INTERNAL = {
     "otel.spans.LONGEST_NAME_CHARACTERS": "the name of a span; the rest is cut",
     "replay.naming.LONGEST_PATH_BYTES": "a longer path is represented by its digest",
     "tracing.LONGEST_CHARACTERS": "a longer trace context is not carried on",
+    "patterns.starts.collected.MOST_BYTES": "a larger batch begins without its newest element",
     "patterns.cached.LONGEST_KEY_CHARACTERS": "longer arguments are represented by their digest",
     "workflows.waiting.LARGEST_SEARCHED_BYTES": "larger arguments of a step are not shown",
     "workflows.waiting.LONGEST_ARGUMENTS_CHARACTERS": "what is shown of a wait is cut",

@@ -24,7 +24,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 MOST_COLLECTED: Final = 1_000
-"""Each request writes anew what waits of its key: more would cost too much."""
+"""Each request writes again what waits of its key: more would cost too much."""
 
 
 def debounce(

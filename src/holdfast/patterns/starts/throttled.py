@@ -11,7 +11,7 @@ from holdfast.patterns.starts.keyed import Starter
 
 
 class Throttler(Starter):
-    """Remembers the latest start of its key for as long as it holds others off."""
+    """Remembers the latest start of its key for as long as it leaves others out."""
 
     every_ms: ClassVar[int]
 
@@ -29,5 +29,5 @@ class Throttler(Starter):
 
     @timer
     async def forget(self) -> None:
-        """Hold nobody off any more."""
+        """Leave out no request any more."""
         self.until_ms = 0
