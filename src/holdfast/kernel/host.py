@@ -148,8 +148,8 @@ class Host:
         """Look at an entity at a time (milliseconds), or a little later, never earlier."""
         self.wakeups.check_at(self, partition, due_at)
 
-    def adopt(self, head: Item) -> None:
-        """Work on a head that was created with our lease already in it.
+    def adopt(self, head: Item, *, created: bool = True) -> None:
+        """Work on a head that has our lease already: one that was ``created`` with it, or claimed without a turn.
 
         A turn that was under way, for a wake-up from before, takes it up: a second one would take the lease from it.
         """
@@ -161,8 +161,8 @@ class Host:
             model = self.model_of(head.partition)
             assert model is not None, "only what is served here is created here"
             entity = self._admit(head.partition, model)
-        entity.own(head, created=True)
-        entity.unread = False
+        entity.own(head, created=created)
+        entity.unread = not created
         self.begin_turn(entity)
 
     @property

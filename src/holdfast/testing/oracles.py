@@ -12,6 +12,8 @@ from msgspec.structs import replace
 from holdfast.actors.record import DEPARTURE_PREFIX
 from holdfast.backends.memory import MemoryData, MemoryStore
 from holdfast.coordination.inbox import INBOX_PREFIX, USED
+from holdfast.flow.record import PREFIX as QUEUE_PREFIX
+from holdfast.flow.record import QUEUED, decode_gate
 from holdfast.items import HEAD, Item, Write, place
 from holdfast.ports import Page
 from holdfast.references import reference_in
@@ -45,20 +47,21 @@ from holdfast.workflows.runs import count_of
 
 _WAITING: Final = frozenset({RUNNING, PAUSED, TERMINATED})
 TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
-    None: frozenset({READY, RUNNING, CANCELLED}),  # a child may be cancelled before its start has arrived
+    None: frozenset({QUEUED, READY, RUNNING, CANCELLED}),  # a child may be cancelled before its start has arrived
+    QUEUED: frozenset({RUNNING, READY, PAUSED, CANCELLED, TIMED_OUT, TERMINATED}),  # a parent may let its child in
     READY: frozenset(
         {RUNNING, SUSPENDED, BLOCKED, PAUSED, *ENDED}
     ),  # its owner may have kept its lease while it was paused
     RUNNING: frozenset({READY, SUSPENDED, BLOCKED, PAUSED, *ENDED}),
     SUSPENDED: _WAITING | {READY, *ENDED},  # by an end without a claim, or a new run
     BLOCKED: _WAITING | {READY},  # it was resumed
-    PAUSED: frozenset({READY, TERMINATED}),
+    PAUSED: frozenset({QUEUED, READY, TERMINATED}),
     COMPLETED: frozenset({DELETED}),
-    FAILED: frozenset({READY, DELETED}),
-    CANCELLED: frozenset({READY, DELETED}),
-    TIMED_OUT: frozenset({READY, DELETED}),
+    FAILED: frozenset({QUEUED, READY, DELETED}),
+    CANCELLED: frozenset({QUEUED, READY, DELETED}),
+    TIMED_OUT: frozenset({QUEUED, READY, DELETED}),
     TERMINATED: frozenset({DELETED}),
-    COMPENSATION_FAILED: frozenset({READY, DELETED}),
+    COMPENSATION_FAILED: frozenset({QUEUED, READY, DELETED}),
     DELETED: frozenset(),
 }
 """The statuses an execution may go to next. A status may always stay as it is."""
@@ -250,7 +253,7 @@ def _parts_of(key: str) -> tuple[str, str, int, str]:
 
 def _begins_anew(before: Item, head: Item) -> bool:
     """Whether another execution starts in the place of one that is gone. Derived ids are used once."""
-    if before.status not in CLOSED or before.expires_at is None or head.status not in {READY, RUNNING}:
+    if before.status not in CLOSED or before.expires_at is None or head.status not in {QUEUED, READY, RUNNING}:
         return False
     if id_of(head.partition).startswith(DERIVED_ID_MARK) and not gave_up(before.status, before.body):
         return False
@@ -281,6 +284,8 @@ def unrest(items: Sequence[Item]) -> list[str]:
     terminated = set[str]()
     messages: list[Item] = []
     for item in items:
+        if item.partition.startswith(QUEUE_PREFIX):
+            found += _unrest_of_queue(item)
         if not item.partition.startswith(PARTITION_PREFIX):
             continue
         if item.sort.startswith(INBOX_PREFIX):
@@ -301,6 +306,12 @@ def unrest(items: Sequence[Item]) -> list[str]:
         if message.status != USED and message.partition not in terminated
     ]
     return found
+
+
+def _unrest_of_queue(item: Item) -> list[str]:
+    if item.sort != HEAD:
+        return [f"{item.partition} still holds {item.sort}"]
+    return [f"{item.partition} still has a slot for {each}" for each in decode_gate(item.body).held]
 
 
 def operations_of(items: Iterable[Item], head: Item) -> list[Entry]:

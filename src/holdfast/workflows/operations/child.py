@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,15 +11,19 @@ from msgspec import Struct
 
 from holdfast import ids
 from holdfast.codec.typed import codec_for
-from holdfast.errors import IdempotencyMismatch, InvalidInput, InvalidState, NotFound
+from holdfast.errors import IdempotencyMismatch, InvalidInput, InvalidState, NotFound, Refused
+from holdfast.flow.record import QUEUED
+from holdfast.items import AllOf, EpochIs, StatusIn, Update
 from holdfast.kernel.host import holds
 from holdfast.kernel.outcomes import Conclusion
+from holdfast.kernel.wake import wake
 from holdfast.replay.delivery import deliver, remind
 from holdfast.replay.program import AnyEffect, Arrival, Effect, Timed
 from holdfast.workflows.launch import cancel_before_start, gave_up, launch, outcome_error
 from holdfast.workflows.live import Live
 from holdfast.workflows.named_children import AwaitedChild
 from holdfast.workflows.once import MayHaveHappened
+from holdfast.workflows.queueing import shared_by
 from holdfast.workflows.record import (
     CANCEL,
     CANCELLED,
@@ -27,6 +32,7 @@ from holdfast.workflows.record import (
     LEAVE,
     NO_LONGER_AWAITED,
     NO_VALUE,
+    READY,
     CancelRequest,
     Parent,
     are_same,
@@ -128,11 +134,27 @@ class CallChild(AwaitedChild, frozen=True):
         if head.status in CLOSED:
             return outcome(head, operation, live)
         watch(head.partition, operation, live)
+        if head.status == QUEUED and not self._is_anothers(head, order):
+            await self._let_in(head, live)
         if self._is_anothers(head, order) and not await live.ask_to_be_told(head.partition):
             head = await live.host.home.store.get(head.partition) or head  # it has ended, or was asked before
             if head.status in CLOSED:
                 return outcome(head, operation, live)
         return check_again(head, operation, live)
+
+    async def _let_in(self, head: Item, live: Live) -> None:
+        """A child of ours that was retried waits in a queue. If we have a slot there, it shares that: it must not wait
+        for a slot that we hold.
+        """
+        queued = decode_record(head.body).queued
+        if queued is None or queued.gate not in shared_by(live.record):
+            return
+        now = live.now_ms()
+        as_seen = AllOf((StatusIn((QUEUED,)), EpochIs(head.epoch)))
+        goes_on = Update(partition=head.partition, when=as_seen, status=READY, due_at=now, add_revision=1)
+        with suppress(Refused):
+            await live.host.home.store.write(live.guard(), goes_on)
+        wake(head.partition, live.host.home, live.host)
 
     async def _reopened(self, head: Item, live: Live) -> Item | None:
         """The child that we cancelled ourselves, when we failed, going on now that we were retried; ``None``: look
@@ -163,6 +185,7 @@ class CallChild(AwaitedChild, frozen=True):
                 live.partition, record.run, operation.id, record.nonce, on_end=options.on_parent_end or CANCEL
             ),
             root=root_of(record, live.partition),
+            shares=shared_by(record),
             trace=live.traceparent(),
         )
 
