@@ -138,16 +138,17 @@ class Gates(Struct, frozen=True, kw_only=True):
         there = await host.home.store.get(partition, SETTINGS)
         return (AS_DECLARED if there is None else decode_settings(there.body)).over(queue.rules)
 
-    def heard(self, partition: str | None) -> None:
-        """An entity was woken from elsewhere: if it has a slot, it may have ended."""
-        host = self.runtime.host
-        if host is None:
-            return
-        for queue in self.runtime.registry.queues.values():
-            gate = host.entities.get(queue.partition)
-            if isinstance(gate, Gate) and gate.books is not None:
-                for each in gate.books.held if partition is None else (partition,):
-                    gate.has_changed(each)
+
+def heard(runtime: Runtime, partition: str | None) -> None:
+    """An entity was woken from elsewhere: if it has a slot, it may have ended."""
+    host = runtime.host
+    if host is None:
+        return
+    for queue in runtime.registry.queues.values():
+        gate = host.entities.get(queue.partition)
+        if isinstance(gate, Gate) and gate.books is not None:
+            for each in gate.books.held if partition is None else (partition,):
+                gate.has_changed(each)
 
 
 async def begin_queues(runtime: Runtime, closed: Sequence[str]) -> Gates:
@@ -163,7 +164,7 @@ def _stops(host: Host) -> bool:
 
 def _listening(runtime: Runtime, closed: Sequence[str]) -> Gates:
     gates = Gates(runtime=runtime, closed=closed)
-    runtime.wake_listeners.add_for_all(gates.heard)
+    runtime.wake_listeners.add_for_all(partial(heard, runtime))
     return gates
 
 

@@ -37,6 +37,7 @@ from holdfast.workflows.record import (
     AWAITED_MARK,
     NO_VALUE,
     READY,
+    ExecutionRecord,
     check_new_id,
     describe_partition,
     encode_record,
@@ -65,33 +66,7 @@ async def fork(runtime: Runtime, partition: str, id: str, before: str | None) ->
     shared = _forked(recorded.entries[:place])
     kept = _with_new_chances(shared)
     now = runtime.clock.now_ms()
-    record = replace(
-        recorded.record,
-        id=check_new_id(id),
-        created_at=now,
-        secret=new_execution_secret(),
-        nonce=ids.new_nonce() if recorded.record.nonce else "",  # the journal is of the old format, and stays so
-        seed=seed_of(recorded.record) if len(kept) > len(shared) else "",
-        run=first_run(runtime.home),
-        parent=None,
-        root="",
-        awaited_by=(),
-        tail=(),
-        notes=(),
-        blocked="",
-        parked=False,
-        ended_at=None,
-        result=NO_VALUE,
-        error=None,
-        queries={},
-        deadline_at=None,
-        timed_from=0,
-        waits=None,
-        queued=queued_again(
-            recorded.record, runtime.registry.workflows.get(recorded.record.workflow), since=now, epoch=FIRST_EPOCH
-        ),
-        shares=(),
-    )
+    record = _new_record(recorded, id, runtime, seeded=len(kept) > len(shared))
     new_partition = partition_of(record.workflow, id)
     body = encode_record(record)
     revision = first_revision(record.run) + 1
@@ -117,6 +92,38 @@ async def fork(runtime: Runtime, partition: str, id: str, before: str | None) ->
         wake(new_partition, runtime.home, runtime.host)
     else:
         tell_gate(new_partition, record.queued, runtime.home, runtime.host)
+
+
+def _new_record(recorded: Recorded, id: str, runtime: Runtime, *, seeded: bool) -> ExecutionRecord:
+    """The record of the new execution. ``seeded``: what it draws behind the shared entries is its own."""
+    now = runtime.clock.now_ms()
+    return replace(
+        recorded.record,
+        id=check_new_id(id),
+        created_at=now,
+        secret=new_execution_secret(),
+        nonce=ids.new_nonce() if recorded.record.nonce else "",  # the journal is of the old format, and stays so
+        seed=seed_of(recorded.record) if seeded else "",
+        run=first_run(runtime.home),
+        parent=None,
+        root="",
+        awaited_by=(),
+        tail=(),
+        notes=(),
+        blocked="",
+        parked=False,
+        ended_at=None,
+        result=NO_VALUE,
+        error=None,
+        queries={},
+        deadline_at=None,
+        timed_from=0,
+        waits=None,
+        queued=queued_again(
+            recorded.record, runtime.registry.workflows.get(recorded.record.workflow), since=now, epoch=FIRST_EPOCH
+        ),
+        shares=(),
+    )
 
 
 def _forked(entries: Sequence[Entry]) -> list[Entry]:

@@ -248,8 +248,14 @@ def _new_head(
         queued=queued,
         shares=order.shares,
     )
-    body, revision = encode_record(record), first_revision(run)
-    if queued is not None:
+    return _head_of(record, partition, home, host, now, epoch)
+
+
+def _head_of(record: ExecutionRecord, partition: str, home: Home, host: Host | None, now: int, epoch: int) -> Item:
+    """The head of a new execution: it waits, is ready, or is worked on by this process from its first moment."""
+    starts_at = record.starts_at or now
+    body, revision = encode_record(record), first_revision(record.run)
+    if record.queued is not None:
         due_at = starts_at if starts_at > now else _due_while_waiting(record, home, now)
         return Item(partition=partition, revision=revision, status=QUEUED, due_at=due_at, epoch=epoch, body=body)
     if starts_at > now or host is None or not _keeps_place(host, partition):
