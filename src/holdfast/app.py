@@ -24,6 +24,7 @@ from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, InvalidState, IOOutsideStep
 from holdfast.flow.declarations import queue
 from holdfast.flow.gates import begin_queues, check_queues
+from holdfast.hints import Hint, News
 from holdfast.http import serving
 from holdfast.kernel.host import Limits
 from holdfast.kernel.listeners import WakeListeners
@@ -314,12 +315,12 @@ class App:
             shared = Shared() if url is None else open_shared(url, self.name)
         return shared if self.envelope is None else sealed_shared(shared, self.envelope)
 
-    def _heard(self, partition: str | None) -> None:
+    def _heard(self, hint: Hint) -> None:
         if self._runtime is None:
             return
-        self._runtime.wake_listeners.heard(partition)
+        self._runtime.wake_listeners.heard(hint.partition if isinstance(hint, News) else hint)
         if self._worker is not None:
-            self._worker.sweeper.heard(partition)
+            self._worker.sweeper.heard(hint)
 
     _worker: Worker | None = None
 

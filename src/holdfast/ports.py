@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 from msgspec import Struct
 
 from holdfast.bus import EventBus
+from holdfast.hints import Hint, News
 from holdfast.items import HEAD, Bounds, Item, Write
 from holdfast.letters import DeadLetters
 from holdfast.watched import Metered, Services
@@ -83,12 +84,14 @@ class WakeUp(Struct, frozen=True, omit_defaults=True, tag_field="holdfast", tag=
 class Doorbell(Protocol):
     """Hints that an entity may have changed. A wake-up may be lost, late, early or doubled: the state is the truth."""
 
-    def ring(self, partition: str) -> None:
-        """Make every other process of this home, or one that is invoked, check the entity; returns at once."""
+    def ring(self, hint: str | News) -> None:
+        """Make every other process of this home, or one that is invoked, check the entity, or hear the news of it;
+        returns at once.
+        """
         ...
 
-    def listen(self, heard: Callable[[str | None], None]) -> None:
-        """Call ``heard`` on the event loop for each wake-up of another process; ``None`` means "check all"."""
+    def listen(self, heard: Callable[[Hint], None]) -> None:
+        """Call ``heard`` on the event loop for each hint of another process."""
         ...
 
     def alive(self, owner: str) -> bool:

@@ -17,6 +17,7 @@ from holdfast.replay.entries import Done, decode_entries
 from holdfast.replay.journal import Journal
 from holdfast.testing import run_virtual
 from holdfast.workflows.deleting import delete
+from holdfast.workflows.ended_outside import let_expire
 from holdfast.workflows.launch import Launch, launch
 from holdfast.workflows.messages import send
 from holdfast.workflows.record import decode_record, partition_of

@@ -257,7 +257,6 @@ class Host:
     def concluded(self, entity: Entity, conclusion: Conclusion) -> None:
         """The entity ended, or goes on as a new run."""
         self._drop(entity)
-        notify(entity.partition, self.home)
         for partition, writes in conclusion.posts:
             if conclusion.expires_at is not None:  # it was told with the end
                 wake(partition, self.home, self)
@@ -268,8 +267,9 @@ class Host:
         if conclusion.report is not None:
             conclusion.report()
         if conclusion.due_at is not None:
-            self._check_again(entity.partition)
+            wake(entity.partition, self.home, self)
             return
+        notify(entity.partition, self.home)
         self.watchers.notify(entity.partition, conclusion)
 
     def _post(self, partition: str, writes: Sequence[Write]) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from holdfast.errors import StoreError, StoreUnusable
+from holdfast.hints import Hint, News
 from holdfast.items import Item
 from holdfast.kernel.backlog_count import BacklogCount, due_at, is_parked
 from holdfast.kernel.host import Host, holds
@@ -66,15 +67,20 @@ class Sweeper:
         if (sweeps := self._host.home.sweeps) is not None:
             await sweeps.leave()
 
-    def heard(self, partition: str | None) -> None:
-        """Another process sent a wake-up. The open app, which listens, passes it on."""
+    def heard(self, hint: Hint) -> None:
+        """Another process sent a hint. The open app, which listens, passes it on."""
         self._peers |= self._host.home.doorbell.peers()
-        if partition is None:
-            self._sweep_all()
-        elif _in_memory(self._host, partition):
-            self._host.check(partition)
-        elif self._host.model_of(partition) is not None:
-            self._host.check_at(partition, self._host.clock.now_ms() + self._courtesy_ms(partition))
+        match hint:
+            case None:
+                self._sweep_all()
+            case News(partition):
+                _superseded(partition, self._host)
+            case partition if _in_memory(self._host, partition):
+                self._host.check(partition)
+            case partition if self._host.model_of(partition) is not None:
+                self._host.check_at(partition, self._host.clock.now_ms() + self._courtesy_ms(partition))
+            case _:
+                pass
 
     def _sweep_all(self) -> None:
         if self._stopped:
@@ -190,6 +196,20 @@ class Sweeper:
 def due_pages(host: Host, until: int) -> Pages[Page]:
     """The heads that are due by then (milliseconds), page by page. Raises like ``Store.due``."""
     return Pages(lambda after: host.home.store.due(until, after=after))
+
+
+def _superseded(partition: str, host: Host) -> None:
+    """Another process has worked on an entity: what is in memory of it here is of no more use. There is nothing to do
+    for it, so nothing is claimed.
+    """
+    host.wakeups.cancel(partition)
+    entity = host.entities.get(partition)
+    if entity is None:
+        return
+    if entity.turn is None and not entity.has_news:
+        host.forget(entity)
+    else:
+        entity.notify()  # it is ours, or is about to be: its turn finds out who owns it
 
 
 def _in_memory(host: Host, partition: str) -> bool:

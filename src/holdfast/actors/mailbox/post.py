@@ -17,11 +17,13 @@ from holdfast.errors import InvalidState, MailboxFull, Refused, StoreUnavailable
 from holdfast.items import ABSENT, EXISTS, Delete, Item, Put, StatusIn, Update, Write
 from holdfast.kernel.unit import Unit
 from holdfast.kernel.wake import wake
+from holdfast.paging import Pages
 from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
     from holdfast.actors.kind import Kind
     from holdfast.kernel.runtime import Runtime
+    from holdfast.ports import Store
 
 
 MOST_TRIES: Final = 10
@@ -148,8 +150,7 @@ async def _refuse_if_full(kind: Kind, partition: str, runtime: Runtime) -> None:
         room = 0
         if not backlogs.rests(partition, now):
             leaving = backlogs.leaving(partition)  # before: what arrives meanwhile is counted
-            page = await runtime.home.store.query(partition, prefix=INBOX_PREFIX, limit=bound)
-            waiting = len(page.items) if page.cursor is None else bound
+            waiting = await _count(partition, bound, runtime.home.store)
             room = bound - waiting - leaving
             backlogs.rest(partition, now + min(waiting / COUNTED_PER_SECOND, LONGEST_REST_SECONDS))
         if room <= 0:
@@ -158,6 +159,16 @@ async def _refuse_if_full(kind: Kind, partition: str, runtime: Runtime) -> None:
                 "give its class a larger mailbox"
             )
         backlogs.learn(partition, room - 1)
+
+
+async def _count(partition: str, bound: int, store: Store) -> int:
+    """How many messages wait; the ``bound`` if they are more."""
+    waiting = 0
+    async for page in Pages(lambda after: store.query(partition, prefix=INBOX_PREFIX, after=after, limit=bound)):
+        waiting += len(page.items)
+        if waiting >= bound:
+            return bound
+    return waiting
 
 
 class Backlogs:

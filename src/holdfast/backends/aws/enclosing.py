@@ -154,6 +154,11 @@ class Known:
         found = self._parcels.use((partition, within))
         return found if found is not None and sort in found.bodies else None
 
+    def parcels_with(self, partition: str, sorts: Iterable[str]) -> set[str]:
+        """The sort keys of the parcels that these messages are in, as far as they are in one."""
+        found = (self._where.get((partition, sort)) for sort in sorts)
+        return {within for within in found if isinstance(within, str)}
+
     def is_remembered(self, partition: str, sort: str) -> bool:
         """Whether this process has put a message there, or has seen it."""
         return (partition, sort) in self._where
