@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -127,7 +127,7 @@ def key_in(input: bytes, path: str) -> str:
     """
     value: Any = msgspec.json.decode(input)
     for name in path.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
+        value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise InvalidInput(f"the key of a queue is text or a whole number, and {path!r} leads to {repr(value)[:60]}")
     return check_id("the key of a queued start", str(value))
