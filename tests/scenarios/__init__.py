@@ -20,6 +20,7 @@ from tests.scenarios import (
     mail,
     messages,
     moments,
+    queues,
     redrives,
     reuse,
     sagas,
@@ -37,6 +38,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     *children.SCENARIOS,
     *sagas.SCENARIOS,
     *control.SCENARIOS,
+    *queues.SCENARIOS,
 )
 
 ACTOR_SCENARIOS: Final[tuple[Scenario, ...]] = (*actors.SCENARIOS, *mail.SCENARIOS, *redrives.SCENARIOS)

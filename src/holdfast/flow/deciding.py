@@ -54,6 +54,11 @@ LOOK_MS: Final = 5_000
 PAID_LOOK_MS: Final = 10_000
 """So often all slots are looked at, in case a hint was lost; more seldom where reads are paid."""
 
+BEGIN_AGAIN_MS: Final = 1_000
+"""An execution with a slot that has not begun is begun again after this time. It may wait for room in other processes,
+and each try wakes them.
+"""
+
 SCAN_SHARE: Final = 20
 """All places are read at most for this part of the time."""
 
@@ -109,17 +114,18 @@ async def _look(gate: Gate, decision: Decision, closed: Sequence[str], host: Hos
         books.lookup = True
         books.suspects |= set(books.held)
         books.looked_at = now
-    suspects, books.suspects = sorted(books.suspects), set()
+    suspects, books.suspects = sorted(books.suspects & books.held.keys()), set()
     for partition, head in zip(suspects, await _heads(suspects, host), strict=True):
         slot = books.held[partition]
         if head is None or head.status in closed or (head.status == QUEUED and head.epoch != slot.epoch):
             del books.held[partition]
+            books.begun_at.pop(partition, None)
             books.chooser.freed(slot.key)
             host.watchers.remove(partition, gate.partition)
             decision.freed.append(partition)
             continue
         watch(partition, gate, host)
-        if head.status == QUEUED:
+        if head.status == QUEUED and now >= books.begun_at.get(partition, 0) + BEGIN_AGAIN_MS:
             decision.unbegun.append(partition)
 
 
@@ -151,7 +157,12 @@ async def _write(gate: Gate, decision: Decision, host: Host) -> None:
     books, now = gate.open_books, host.clock.now_ms()
     books.chooser.forget_idle(now * 1000)
     record = GateRecord(
-        held=books.held, arrivals=books.chooser.arrivals, waiting=books.chooser.waiting, full=books.full
+        held=books.held,
+        arrivals=books.chooser.arrivals,
+        waiting=books.chooser.waiting,
+        full=books.full,
+        limit=books.chooser.rules.limit,
+        limit_per_key=books.chooser.rules.limit_per_key,
     )
     update = Update(
         partition=gate.partition, when=OwnerIs(host.home.owner, gate.epoch), due_at=now, body=encode(record)
@@ -167,6 +178,7 @@ async def _write(gate: Gate, decision: Decision, host: Host) -> None:
 async def _begin(gate: Gate, decision: Decision, host: Host) -> None:
     held = gate.open_books.held
     waiting = [*decision.unbegun, *(each.partition for each in decision.chosen)]
+    gate.open_books.begun_at.update(dict.fromkeys(waiting, host.clock.now_ms()))
     begins = (begin(partition, held[partition].epoch, gate, host) for partition in waiting)
     deletes = _deletes(gate, decision) if host.home.writes_are_paid else ()
     await asyncio.gather(*begins, *(_delete(each, host) for each in deletes))

@@ -20,7 +20,8 @@ class Books(Struct):
 
     ``suspects`` are the slots whose executions may have ended, or have not begun. ``came`` are places that this process
     has written. ``lookup``: others may have come from elsewhere. Times are in milliseconds: when all slots were last
-    looked at, when all places were last read and for how long, and when the last decision was written.
+    looked at, when all places were last read and for how long, when the last decision was written, and when each
+    execution with a slot was last to begin.
     """
 
     held: dict[str, Slot]
@@ -33,6 +34,7 @@ class Books(Struct):
     scan_ms: int = 0
     decided_at: int = 0
     full: bool = False
+    begun_at: dict[str, int] = {}
 
 
 class Gate(Entity):

@@ -17,7 +17,7 @@ from holdfast.coordination.lease import Closed, Held
 from holdfast.flow.deciding import is_busy, next_at, read_places, run_round
 from holdfast.flow.declarations import Queue
 from holdfast.flow.gate import Gate, books_of
-from holdfast.flow.record import DECIDING, RESTING, SETTINGS, create, decode_gate
+from holdfast.flow.record import DECIDING, PLACE_PREFIX, RESTING, SETTINGS, create, decode_gate, shards_of
 from holdfast.flow.settings import AS_DECLARED, decode_settings
 from holdfast.items import Item
 from holdfast.kernel.entity import Unloaded
@@ -65,12 +65,16 @@ class Gates(Struct, frozen=True, kw_only=True):
         return None
 
     async def may_claim(self, entity: Gate, host: Host, /) -> bool:
-        """See ``Stages``: not while a living process decides. It is looked at again when the lease of that one ends."""
+        """See ``Stages``: not while a living process decides, and not if there is nothing to decide. It is looked at
+        again when the lease of the other process ends.
+        """
         head = await host.home.store.get(entity.partition)
         if head is None:
             await create(entity.partition, host.home)
             return True
-        if head.owner is None or head.owner == host.home.owner or not host.home.doorbell.alive(head.owner):
+        if head.owner is None:
+            return head.due_at is not None or await _has_place(entity.partition, host)
+        if head.owner == host.home.owner or not host.home.doorbell.alive(head.owner):
             return True
         until = head.lease_until or 0
         if until < host.clock.now_ms():
@@ -156,6 +160,12 @@ async def begin_queues(runtime: Runtime, closed: Sequence[str]) -> Gates:
     gates = runtime.kept.get(Gates, partial(_listening, runtime, closed))
     await asyncio.gather(*(create(queue.partition, runtime.home) for queue in runtime.registry.queues.values()))
     return gates
+
+
+async def _has_place(gate: str, host: Host) -> bool:
+    """Whether something waits: where writes are paid, a place does not always make its gate due."""
+    pages = (host.home.store.query(shard, prefix=PLACE_PREFIX, limit=1) for shard in shards_of(gate))
+    return any(page.items for page in await asyncio.gather(*pages))
 
 
 def _stops(host: Host) -> bool:

@@ -61,13 +61,16 @@ class Slot(Struct, frozen=True, gc=False, array_like=True):
 
 class GateRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The body of a queue's head. ``held`` are the slots by execution, ``arrivals`` the arrival times of its rates.
-    ``waiting`` and ``full`` are what the gate has last counted.
+    ``waiting`` and ``full`` are what the gate has last counted, ``limit`` and ``limit_per_key`` the numbers by which it
+    has decided.
     """
 
     held: dict[str, Slot] = {}
     arrivals: dict[str, int] = {}
     waiting: int = 0
     full: bool = False
+    limit: int = 0
+    limit_per_key: int | None = None
 
 
 class PlaceBody(Struct, frozen=True, gc=False, array_like=True):

@@ -76,11 +76,17 @@ class Waiters(Struct, frozen=True):
             await store.write(Update(partition=head.partition, when=as_seen, due_at=waits.since))
             wake_at(head.partition, waits.since, self.host.home, self.host)
             return
-        put = place_put(head.partition, waits)
-        if await store.get(put.item.partition, put.item.sort) is None:
-            await store.write(put)
-        await store.write(Update(partition=head.partition, when=as_seen, due_at=deadline_at))
-        tell_gate(head.partition, waits, self.host.home, self.host)
+        put, seen = place_put(head.partition, waits), Update(partition=head.partition, when=as_seen, due_at=deadline_at)
+        try:
+            if await store.get(put.item.partition, put.item.sort) is not None:
+                await store.write(seen)
+            elif self.host.home.writes_are_paid:
+                await store.write(put)
+                await store.write(seen)
+            else:
+                await store.write(seen, put)
+        finally:
+            tell_gate(head.partition, waits, self.host.home, self.host)  # also of a place that is of no use
 
     async def _is_untouched(self, head: Item, record: ExecutionRecord) -> bool:
         """Whether its body has never begun."""

@@ -8,12 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.codec.typed import codec_for
 from holdfast.errors import IdempotencyMismatch, InvalidInput, InvalidState, NotFound, Refused
 from holdfast.flow.record import QUEUED
-from holdfast.items import AllOf, EpochIs, StatusIn, Update
+from holdfast.items import AllOf, EpochIs, RevisionIs, StatusIn, Update
 from holdfast.kernel.host import holds
 from holdfast.kernel.outcomes import Conclusion
 from holdfast.kernel.wake import wake
@@ -40,6 +41,7 @@ from holdfast.workflows.record import (
     decode_record,
     decode_result,
     describe_partition,
+    encode_record,
     partition_of,
     root_of,
 )
@@ -146,12 +148,17 @@ class CallChild(AwaitedChild, frozen=True):
         """A child of ours that was retried waits in a queue. If we have a slot there, it shares that: it must not wait
         for a slot that we hold.
         """
-        queued = decode_record(head.body).queued
-        if queued is None or queued.gate not in shared_by(live.record):
+        record, shares = decode_record(head.body), shared_by(live.record)
+        if record.queued is None or record.queued.gate not in shares:
             return
-        now = live.now_ms()
-        as_seen = AllOf((StatusIn((QUEUED,)), EpochIs(head.epoch)))
-        goes_on = Update(partition=head.partition, when=as_seen, status=READY, due_at=now, add_revision=1)
+        goes_on = Update(
+            partition=head.partition,
+            when=AllOf((StatusIn((QUEUED,)), EpochIs(head.epoch), RevisionIs(head.revision))),
+            status=READY,
+            due_at=live.now_ms(),
+            body=encode_record(replace(record, queued=None, shares=shares)),
+            add_revision=1,
+        )
         with suppress(Refused):
             await live.host.home.store.write(live.guard(), goes_on)
         wake(head.partition, live.host.home, live.host)
