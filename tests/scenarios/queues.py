@@ -11,7 +11,7 @@ from tests.scenarios.messages import send, until
 
 import holdfast as hf
 from holdfast.app import App
-from holdfast.errors import ExecutionError, InvalidState, Terminal
+from holdfast.errors import ExecutionError, ExecutionFailed, InvalidState, Terminal
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.simulation import Histories, Scenario
 from holdfast.testing.world import User
@@ -112,6 +112,43 @@ def tried_again(app: App, ledger: Ledger) -> User:
     return user
 
 
+def churned(app: App, ledger: Ledger) -> User:
+    """Executions that fail again and again and are retried at once, behind one that is terminated with its slot."""
+    queue = app.queue("churn", limit=1)
+
+    @app.step
+    async def deliver(number: int) -> int:
+        tries = ledger.notes[f"tries {number}"] = ledger.notes.get(f"tries {number}", 0) + 1
+        if tries < 4:
+            raise Terminal("the van is broken")
+        return ledger.effect(number)
+
+    @app.workflow(queue=queue)
+    async def parcel(number: int) -> int:
+        if number < 0:
+            await hf.signal("never")
+        return await deliver(number)
+
+    async def delivered(handle: Handle[int]) -> str:
+        while True:
+            try:
+                return str(await handle)
+            except ExecutionFailed:
+                with suppress(InvalidState):
+                    await handle.retry()
+                await asyncio.sleep(0.1)
+
+    async def user() -> list[str]:
+        first = await parcel.start(-1, id="first")
+        await until(first, "SUSPENDED")
+        handles = [await parcel.start(number, id=str(number)) for number in range(4)]
+        with suppress(InvalidState):
+            await first.terminate("in the way")
+        return [*await asyncio.gather(*map(delivered, handles)), await ended(first)]
+
+    return user
+
+
 def family(app: App, ledger: Ledger) -> User:
     """Parents whose children share their slot, also when both are retried."""
     queue = app.queue("family", limit=1)
@@ -166,6 +203,7 @@ SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("queued", queued),
     Scenario("in line", in_line, histories=Histories.FREE),
     Scenario("tried again", tried_again, histories=Histories.FREE),
+    Scenario("churned", churned, histories=Histories.FREE),
     Scenario("queued family", family, histories=Histories.FREE),
     Scenario("spaced", spaced),
 )

@@ -117,7 +117,7 @@ async def _look(gate: Gate, decision: Decision, closed: Sequence[str], host: Hos
     suspects, books.suspects = sorted(books.suspects & books.held.keys()), set()
     for partition, head in zip(suspects, await _heads(suspects, host), strict=True):
         slot = books.held[partition]
-        if head is None or head.status in closed or (head.status == QUEUED and head.epoch != slot.epoch):
+        if head is None or _is_over(head, slot, closed):
             del books.held[partition]
             books.begun_at.pop(partition, None)
             books.chooser.freed(slot.key)
@@ -127,6 +127,11 @@ async def _look(gate: Gate, decision: Decision, closed: Sequence[str], host: Hos
         watch(partition, gate, host)
         if head.status == QUEUED and now >= books.begun_at.get(partition, 0) + BEGIN_AGAIN_MS:
             decision.unbegun.append(partition)
+
+
+def _is_over(head: Item, slot: Slot, closed: Sequence[str]) -> bool:
+    """Whether a slot is free: its execution has ended, or waits again, for another one."""
+    return head.status in closed or (head.status == QUEUED and head.epoch != slot.epoch)
 
 
 async def _choose(books: Books, decision: Decision, host: Host) -> int:

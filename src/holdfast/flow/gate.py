@@ -40,6 +40,8 @@ class Books(Struct):
 class Gate(Entity):
     """The gate of one queue, as this process has it in memory."""
 
+    counts = False
+
     __slots__ = ("books",)
 
     def __init__(self, partition: str, model: Model) -> None:
