@@ -20,6 +20,7 @@ from holdfast.testing import (
 from holdfast.testing.crashes import DELAYS
 
 FENCED_AT_LEAST = 50
+LONGER = [pytest.param(one, marks=pytest.mark.torture) for one in ("queued", "queued family", "churned")]
 
 
 def name_of(each: Scenario) -> str:
@@ -36,25 +37,27 @@ def test_a_crash_at_any_write_changes_nothing(each: Scenario, stage: Stage) -> N
     stage.crash(each)
 
 
-@pytest.mark.parametrize("each", QUEUE_SCENARIOS, ids=name_of)
-def test_a_crash_at_any_write_changes_nothing_where_writes_are_paid(each: Scenario) -> None:
-    report = crash_at_every_write(billed(each))
+@pytest.mark.parametrize("name", ["tried again", "spaced", *LONGER])
+def test_a_crash_at_any_write_changes_nothing_where_writes_are_paid(name: str) -> None:
+    report = crash_at_every_write(billed(scenario(name)))
     assert report.points > 0 and report.faults.counts.total() > report.points / 2
 
 
-@pytest.mark.parametrize("each", QUEUE_SCENARIOS, ids=name_of)
-def test_a_zombie_at_any_write_changes_nothing(each: Scenario) -> None:
-    report = pause_at_every_write(each)
+@pytest.mark.parametrize("name", ["tried again", "spaced", *LONGER])
+def test_a_zombie_at_any_write_changes_nothing(name: str) -> None:
+    report = pause_at_every_write(scenario(name))
     assert report.events["fenced"] >= FENCED_AT_LEAST, "zombies that never tried to write prove nothing"
 
 
+@pytest.mark.parametrize("name", ["in line", *LONGER])
+def test_a_process_that_hears_too_late_changes_nothing(name: str) -> None:
+    assert lag_at_every_write(scenario(name)).events["fenced"] > 0
+
+
+@pytest.mark.torture
 @pytest.mark.parametrize("each", QUEUE_SCENARIOS, ids=name_of)
-def test_a_process_that_hears_too_late_changes_nothing(each: Scenario) -> None:
-    assert lag_at_every_write(each).events["fenced"] > 0
-
-
-def test_a_slow_store_at_any_write_changes_nothing() -> None:
-    report = crash_at_every_write(scenario("in line"), DELAYS)
+def test_a_slow_store_at_any_write_changes_nothing(each: Scenario) -> None:
+    report = crash_at_every_write(each, DELAYS)
     assert report.points == len(DELAYS) * report.writes > 0
 
 

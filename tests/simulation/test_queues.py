@@ -14,7 +14,7 @@ from tests.simulation import queue_plants as plants
 
 from holdfast.testing.swarm import Expectation, expectations, run_seed, run_seeds
 
-SEEDS = 40
+SEEDS = 25
 MOST_SEEDS = 120
 """A bug that is not found by then is not found."""
 
