@@ -22,12 +22,14 @@ T = TypeVar("T")
 class Page(Struct, frozen=True):
     """Some items in order. For the next page pass ``cursor`` as ``after``; ``None`` is the end.
 
-    ``whole``: none is missing that was there before one of these came, also where pages tear.
+    ``whole``: none is missing that was there before one of these came, also where pages tear. ``behind``: how many more
+    the store has seen that come after these, at least.
     """
 
     items: tuple[Item, ...]
     cursor: str | None = None
     whole: bool = False
+    behind: int = 0
 
 
 class Store(Protocol):

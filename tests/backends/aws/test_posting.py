@@ -186,6 +186,18 @@ async def test_the_owner_takes_messages_out_of_more_parcels_than_are_remembered(
     assert await post.there() == {}
 
 
+async def test_a_page_says_how_many_messages_it_has_seen_in_parcels(new_post: NewPost) -> None:
+    post = await new_post()
+    for number in range(1, 6):
+        await post.store.write(message(2 * number, LARGE), message(2 * number + 1, LARGE), wake())
+    page = await post.store.query("p", prefix="i#", limit=7)
+    assert (len(page.items), page.behind) == (7, 3)
+    page = await post.store.query("p", prefix="i#", after=page.cursor, limit=2)
+    assert (len(page.items), page.behind) == (2, 1)
+    page = await post.store.query("p", prefix="i#", after=page.cursor, limit=2)
+    assert (len(page.items), page.behind, page.cursor) == (1, 0, None)
+
+
 def _key(post: Post, sort: str) -> dict[str, Any]:
     return {"TableName": post.store.table, "Key": {"p": {"S": "p"}, "s": {"S": sort}}, "ConsistentRead": True}
 
