@@ -361,7 +361,7 @@ class Home(Struct, frozen=True):
     machine must send to the home's API, which only its owner can read. ``sealed``: bodies are stored sealed, so no
     other place, such as a log, may hold their values. ``serves`` says of a partition whether this process works on it,
     if it has the code. ``divide`` has the index of what is due in a number of parts, where it has parts; it may be
-    called again and again.
+    called again and again. ``lists_by_scan`` says whether a listing reads all that is stored, where that is billed.
     """
 
     url: str
@@ -398,3 +398,4 @@ class Home(Struct, frozen=True):
     sealed: bool = False
     serves: Callable[[str], bool] = everything
     divide: Callable[[int], Awaitable[None]] | None = None
+    lists_by_scan: Callable[[], Awaitable[bool]] | None = None

@@ -206,6 +206,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         heads_go_first=True,
         serves=address.parsed_routes().serves,
         divide=partial(keep_parts, store, settings),
+        lists_by_scan=store.lists_by_scan,
         reads_are_paid=True,
         hears_peers=False,
     )
