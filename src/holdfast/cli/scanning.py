@@ -13,7 +13,7 @@ scan_option: Final = click.option("--scan", is_flag=True, help="On AWS, read the
 
 
 async def refuse_scan(app: App, *, scan: bool) -> None:
-    """Raises ``ConfigurationError`` if a listing would read all that the home holds, and nobody asked for that."""
+    """Raises ``ConfigurationError`` if a listing would read all that the home holds, without ``scan``."""
     reads_all = app.runtime().home.lists_by_scan
     if scan or reads_all is None or not await reads_all():
         return
