@@ -22,7 +22,7 @@ T = TypeVar("T")
 class Page(Struct, frozen=True):
     """Some items in order. For the next page pass ``cursor`` as ``after``; ``None`` is the end.
 
-    ``whole``: none is missing that came before one of these, also where pages tear. ``behind``: how many more there are.
+    ``whole``: none is missing that came before one of them, even if pages tear. ``behind`` counts those that follow.
     """
 
     items: tuple[Item, ...]
