@@ -17,6 +17,7 @@ from holdfast.asl.events import History, Trail
 from holdfast.asl.frames import Cursor, Frame
 from holdfast.asl.retrying import Again
 from holdfast.asl.states import mapping, parallel
+from holdfast.asl.workflow import MachineWorkflow
 
 Plant = Callable[[], AbstractContextManager[object]]
 
@@ -104,5 +105,8 @@ PLANTS: Final[dict[str, Plant]] = {
     "a continuation forgets the start": in_place_of(machine, "replace", lambda cursor, **_changes: cursor),
     "redrives are not counted": in_place_of(machine, "History", lambda count, _redrives: History(count)),
     "a redrive rewrites the history": in_place_of(reading, "joined", lambda attempts, _redrives: list(attempts[-1])),
+    "a call of a machine is told apart by its definition": in_place_of(
+        MachineWorkflow, "given", lambda _, input: input
+    ),
     "nothing tells of aborted states": in_place_of(Trail, "abort", lambda _trail: None),
 }

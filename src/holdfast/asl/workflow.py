@@ -19,6 +19,6 @@ class StatesWorkflow(Workflow[..., Any]):
 class MachineWorkflow(StatesWorkflow):
     """A workflow that runs a whole machine. Its input holds the definition and what the machine is given."""
 
-    def begins_alike(self, began: bytes, input: bytes) -> bool:
-        """Whether the machine is given the same: the definition is code, and code may have changed since (G11, G13)."""
-        return begun_with(began).input == begun_with(input).input
+    def given(self, input: bytes) -> bytes:
+        """What the machine is given. The definition is code, and code may have changed since (G11, G13)."""
+        return begun_with(input).input.encode()

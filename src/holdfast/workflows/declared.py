@@ -160,9 +160,11 @@ class DeclaredWorkflow:
         """Whether this is the code of that version. Records of the old format have the digest of the body alone."""
         return version == self.version or (not self._named_version and version == old_code_version(self.function))
 
-    def begins_alike(self, began: bytes, input: bytes) -> bool:  # noqa: ARG002 - what others go by
-        """Whether an execution that has the input ``began`` now is what a start with another ``input`` is for (G11)."""
-        return False
+    def given(self, input: bytes) -> bytes:
+        """The part of an input by which a repeated start, or a replayed call, is the same one (G11, G13): all of it,
+        unless a part of it is code.
+        """
+        return input
 
     @property
     def is_pinned(self) -> bool:

@@ -261,7 +261,9 @@ def gave_up(status: str, body: bytes) -> bool:
 
 def _same_execution(there: Item, workflow: DeclaredWorkflow, order: Launch) -> Item:
     record = decode_record(there.body)
-    if record.fingerprint == ids.fingerprint(order.input) or workflow.begins_alike(bytes(record.input), order.input):
+    if record.fingerprint == ids.fingerprint(order.input):
+        return there
+    if workflow.given(bytes(record.input)) == workflow.given(order.input):
         return there
     raise IdempotencyMismatch(
         f"{record.workflow} {record.id!r} was already started with another input. Use another id, or the same input"
