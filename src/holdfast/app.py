@@ -38,7 +38,7 @@ from holdfast.patterns import idempotency as keys
 from holdfast.patterns import records, sharing
 from holdfast.patterns.blobs import BlobShelf
 from holdfast.patterns.injection import Resources
-from holdfast.ports import Home, Seal
+from holdfast.ports import Hint, Home, News, Seal
 from holdfast.registrations import Registrations
 from holdfast.runtime.collecting import collected_after
 from holdfast.runtime.log_context import add_context
@@ -310,12 +310,12 @@ class App:
             shared = Shared() if url is None else open_shared(url, self.name)
         return shared if self.envelope is None else sealed_shared(shared, self.envelope)
 
-    def _heard(self, partition: str | None) -> None:
+    def _heard(self, hint: Hint) -> None:
         if self._runtime is None:
             return
-        self._runtime.wake_listeners.heard(partition)
+        self._runtime.wake_listeners.heard(hint.partition if isinstance(hint, News) else hint)
         if self._worker is not None:
-            self._worker.sweeper.heard(partition)
+            self._worker.sweeper.heard(hint)
 
     _worker: Worker | None = None
 

@@ -80,15 +80,27 @@ class WakeUp(Struct, frozen=True, omit_defaults=True, tag_field="holdfast", tag=
     due_at: int = 0
 
 
+class News(Struct, frozen=True, array_like=True, gc=False):
+    """There is news of an entity for those that wait for it, its end for example, and no work to do."""
+
+    partition: str
+
+
+Hint = str | News | None
+"""What a process hears from another one: the entity to check, or news of one; ``None`` means "check all"."""
+
+
 class Doorbell(Protocol):
     """Hints that an entity may have changed. A wake-up may be lost, late, early or doubled: the state is the truth."""
 
-    def ring(self, partition: str) -> None:
-        """Make every other process of this home, or one that is invoked, check the entity; returns at once."""
+    def ring(self, hint: str | News) -> None:
+        """Make every other process of this home, or one that is invoked, check the entity, or hear the news of it;
+        returns at once.
+        """
         ...
 
-    def listen(self, heard: Callable[[str | None], None]) -> None:
-        """Call ``heard`` on the event loop for each wake-up of another process; ``None`` means "check all"."""
+    def listen(self, heard: Callable[[Hint], None]) -> None:
+        """Call ``heard`` on the event loop for each hint of another process."""
         ...
 
     def alive(self, owner: str) -> bool:

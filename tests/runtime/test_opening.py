@@ -13,7 +13,7 @@ import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.backends.memory.cache import CacheData, MemoryCache
 from holdfast.backends.memory.doorbell import MemoryDoorbell
-from holdfast.ports import Home
+from holdfast.ports import Hint, Home
 from holdfast.shared import Shared
 from holdfast.testing import VirtualClock, run_virtual
 
@@ -92,7 +92,7 @@ class Closing:
 class BrokenDoorbell(MemoryDoorbell):
     """Cannot be listened to."""
 
-    def listen(self, heard: Callable[[str | None], None]) -> None:
+    def listen(self, heard: Callable[[Hint], None]) -> None:
         raise OSError("no more handles")
 
 

@@ -16,7 +16,7 @@ from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.backends.memory.doorbell import MemoryDoorbell
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import UNOWNED, Item, Put, Update, Write
-from holdfast.ports import Home, Page
+from holdfast.ports import Hint, Home, News, Page
 from holdfast.testing import VirtualClock, run_virtual
 
 
@@ -85,10 +85,89 @@ async def test_whoever_waits_in_a_worker_hears_at_once_that_another_worker_has_f
             assert await result == "yes"
 
 
+class CountingClaims:
+    """A store that notes what its process tries to claim."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.claimed: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def write(self, *writes: Write) -> Sequence[Item | None]:
+        self.claimed += [each.partition for each in writes if isinstance(each, Update) and each.add_epoch]
+        return await self._store.write(*writes)
+
+
+def test_what_has_ended_in_one_worker_is_not_claimed_by_another() -> None:
+    data, stores, heard = MemoryData(), [], []
+    ids = [f"n{number}" for number in range(20)]
+
+    def counting(store: Any) -> CountingClaims:
+        stores.append(CountingClaims(store))
+        return stores[-1]
+
+    def napping(wrap: Callable[[Any], Any] = lambda store: store) -> tuple[hf.App, Any]:
+        async def open_shared() -> Home:
+            home = open_memory_home(data=data)
+            return replace(home, store=wrap(home.store))
+
+        app = hf.App("naps", home=open_shared, clock=VirtualClock())
+
+        @app.workflow
+        async def nap() -> str:
+            await hf.sleep("1s")
+            return "rested"
+
+        return app, nap
+
+    async def main() -> None:
+        (working, here), (other, there) = napping(), napping(counting)
+        async with working.worker(), other.worker():
+            other.runtime().wake_listeners.add_for_all(heard.append)
+            for id in ids:
+                await here.start(id=id)
+            assert await asyncio.gather(*[there.handle(id).result() for id in ids]) == ["rested"] * 20
+            await asyncio.sleep(60)
+        assert sorted(heard) == sorted(f"wf#nap#{id}" for id in ids)
+        assert working.telemetry.counts["ended"] == 20
+        assert stores[0].claimed == []
+
+    run_virtual(main)
+
+
+def test_a_copy_in_memory_is_dropped_at_the_end_elsewhere_without_a_claim() -> None:
+    data, stores = MemoryData(), []
+
+    def counting(store: Any) -> CountingClaims:
+        stores.append(CountingClaims(store))
+        return stores[-1]
+
+    async def main() -> None:
+        first, here, _ = shop(data, counting)
+        async with first.worker():
+            handle = await here.start(1, id="j")
+            await eventually(lambda: first.telemetry.counts["suspended"])
+            assert list(first.runtime().host.entities) == ["wf#job#j"]
+            claims = len(stores[0].claimed)
+            passer_by = open_memory_home(data=data)
+            passer_by.doorbell.ring(News("wf#job#j"))
+            await eventually(lambda: not first.runtime().host.entities)
+            await asyncio.sleep(60)
+            assert len(stores[0].claimed) == claims
+            await passer_by.doorbell.close()
+            await handle.cancel()  # news that was wrong cost a replay, and nothing else
+            with pytest.raises(hf.ExecutionCancelled):
+                await handle
+
+    run_virtual(main)
+
+
 class Deaf(MemoryDoorbell):
     """No wake-up reaches its process: each is only a hint."""
 
-    def listen(self, heard: Callable[[str | None], None]) -> None:
+    def listen(self, heard: Callable[[Hint], None]) -> None:
         pass
 
 

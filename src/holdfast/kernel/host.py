@@ -144,6 +144,19 @@ class Host:
         for partition in partitions:
             wake(partition, self.home, self)
 
+    def superseded(self, partition: str) -> None:
+        """Another process has worked on this entity: what is in memory of it here is of no more use. There is nothing
+        to do for it, so nothing is claimed.
+        """
+        self.wakeups.cancel(partition)
+        entity = self.entities.get(partition)
+        if entity is None:
+            return
+        if entity.turn is None and not entity.has_news:
+            self.forget(entity)
+        else:
+            entity.notify()  # it is ours, or is about to be: its turn finds out who owns it
+
     def check_at(self, partition: str, due_at: int) -> None:
         """Look at an entity at a time (milliseconds), or a little later, never earlier."""
         self.wakeups.check_at(self, partition, due_at)
@@ -257,7 +270,6 @@ class Host:
     def concluded(self, entity: Entity, conclusion: Conclusion) -> None:
         """The entity ended, or goes on as a new run."""
         self._drop(entity)
-        notify(entity.partition, self.home)
         for partition, writes in conclusion.posts:
             if conclusion.expires_at is not None:  # it was told with the end
                 wake(partition, self.home, self)
@@ -268,8 +280,9 @@ class Host:
         if conclusion.report is not None:
             conclusion.report()
         if conclusion.due_at is not None:
-            self._check_again(entity.partition)
+            wake(entity.partition, self.home, self)
             return
+        notify(entity.partition, self.home)
         self.watchers.notify(entity.partition, conclusion)
 
     def _post(self, partition: str, writes: Sequence[Write]) -> None:

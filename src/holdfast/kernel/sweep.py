@@ -14,7 +14,7 @@ from holdfast.kernel.host import Host, holds
 from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
 from holdfast.kernel.renewal import renew
 from holdfast.paging import Pages
-from holdfast.ports import LATE_MS, Page
+from holdfast.ports import LATE_MS, Hint, News, Page
 
 PURGE_BATCH: Final = 500
 
@@ -66,15 +66,20 @@ class Sweeper:
         if (sweeps := self._host.home.sweeps) is not None:
             await sweeps.leave()
 
-    def heard(self, partition: str | None) -> None:
-        """Another process sent a wake-up. The open app, which listens, passes it on."""
+    def heard(self, hint: Hint) -> None:
+        """Another process sent a hint. The open app, which listens, passes it on."""
         self._peers |= self._host.home.doorbell.peers()
-        if partition is None:
-            self._sweep_all()
-        elif _in_memory(self._host, partition):
-            self._host.check(partition)
-        elif self._host.model_of(partition) is not None:
-            self._host.check_at(partition, self._host.clock.now_ms() + self._courtesy_ms(partition))
+        match hint:
+            case None:
+                self._sweep_all()
+            case News(partition):
+                self._host.superseded(partition)
+            case partition if _in_memory(self._host, partition):
+                self._host.check(partition)
+            case partition if self._host.model_of(partition) is not None:
+                self._host.check_at(partition, self._host.clock.now_ms() + self._courtesy_ms(partition))
+            case _:
+                pass
 
     def _sweep_all(self) -> None:
         if self._stopped:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from holdfast.ports import News
+
 if TYPE_CHECKING:
     from holdfast.clock import Clock
     from holdfast.ports import Home
@@ -56,4 +58,4 @@ def notify(partition: str, home: Home) -> None:
     by themselves.
     """
     if home.invoker is None:
-        home.doorbell.ring(partition)
+        home.doorbell.ring(News(partition))

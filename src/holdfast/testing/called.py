@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.errors import StoreUnavailable
-from holdfast.ports import WakeUp
+from holdfast.ports import Hint, News, WakeUp
 from holdfast.testing.faults import DelayRing, DoubleRing, EarlyRing, LoseRing
 from holdfast.testing.process import Process, ProcessDied
 from holdfast.testing.virtual_time import outside
@@ -163,9 +163,10 @@ class FaultyCalls:
         self._wire = wire
         self._clock = clock  # the sender gives the time until then, by its own clock
 
-    def ring(self, partition: str) -> None:
+    def ring(self, hint: str | News) -> None:
         """See ``Doorbell.ring``."""
-        self.wake_at(partition, 0)
+        if isinstance(hint, str):
+            self.wake_at(hint, 0)
 
     def wake_at(self, partition: str, due_at: int) -> None:
         """See ``Invoker.wake_at``."""
@@ -198,7 +199,7 @@ class FaultyCalls:
     async def sent(self) -> None:
         """See ``Invoker.sent``: they have left, each when it was sent."""
 
-    def listen(self, heard: Callable[[str | None], None]) -> None:
+    def listen(self, heard: Callable[[Hint], None]) -> None:
         """See ``Doorbell.listen``."""
 
     def alive(self, owner: str) -> bool:  # noqa: ARG002 - the signature of Doorbell

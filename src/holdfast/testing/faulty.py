@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from holdfast.backends.memory.store import MemoryStore
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, Update, Write, place
-from holdfast.ports import Blobs, Doorbell, Home, Page, Sequencer, SqlCursor, SqlTransactions, Store
+from holdfast.ports import Blobs, Doorbell, Hint, Home, News, Page, Sequencer, SqlCursor, SqlTransactions, Store
 from holdfast.testing.faults import (
     DelayRing,
     DoubleRing,
@@ -156,11 +156,11 @@ class FaultyDoorbell:
         self._doorbell = doorbell
         self._wire = wire
 
-    def ring(self, partition: str) -> None:
+    def ring(self, hint: str | News) -> None:
         """See ``Doorbell.ring``."""
-        self._wire.victim.when_awake(lambda: self._leave(partition))
+        self._wire.victim.when_awake(lambda: self._leave(hint))
 
-    def _leave(self, partition: str) -> None:
+    def _leave(self, hint: str | News) -> None:
         fault = self._wire.plan.on_ring()
         if not (fault is None or isinstance(fault, EarlyRing)):
             self._wire.suffer(fault)
@@ -168,23 +168,23 @@ class FaultyDoorbell:
             case LoseRing():
                 return
             case DelayRing(seconds):
-                self._ring_later(seconds, partition)
+                self._ring_later(seconds, hint)
             case DoubleRing(seconds):
-                self._ring_later(seconds, partition)
-                outside().run(self._doorbell.ring, partition)
+                self._ring_later(seconds, hint)
+                outside().run(self._doorbell.ring, hint)
             case EarlyRing() | None:  # it is for the present
-                outside().run(self._doorbell.ring, partition)
+                outside().run(self._doorbell.ring, hint)
 
-    def _ring_later(self, seconds: float, partition: str) -> None:
+    def _ring_later(self, seconds: float, hint: str | News) -> None:
         loop = asyncio.get_running_loop()
-        loop.call_later(seconds, self._doorbell.ring, partition, context=outside())
+        loop.call_later(seconds, self._doorbell.ring, hint, context=outside())
 
-    def listen(self, heard: Callable[[str | None], None]) -> None:
+    def listen(self, heard: Callable[[Hint], None]) -> None:
         """See ``Doorbell.listen``."""
         victim = self._wire.victim
 
-        def pass_on(partition: str | None) -> None:
-            asyncio.get_running_loop().call_soon(heard, partition, context=victim.context)
+        def pass_on(hint: Hint) -> None:
+            asyncio.get_running_loop().call_soon(heard, hint, context=victim.context)
 
         self._doorbell.listen(pass_on)
 

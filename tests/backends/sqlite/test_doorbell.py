@@ -17,6 +17,7 @@ from holdfast.backends.sqlite import SocketDoorbell, bell_folder, doorbell
 from holdfast.backends.sqlite.bell_folder import DEAD, beside
 from holdfast.backends.sqlite.doorbell import HELLO, RING_BYTES, new_owner
 from holdfast.errors import StoreUnusable
+from holdfast.ports import Hint, News
 
 
 @pytest.fixture
@@ -38,13 +39,13 @@ class Bell:
     def __init__(self, path: str) -> None:
         self.owner = new_owner()
         self.bell = SocketDoorbell(path, self.owner)
-        self.heard: list[str | None] = []
+        self.heard: list[Hint] = []
         self.address = str(beside(path) / self.owner)
 
     def listen(self) -> None:
         self.bell.listen(self.heard.append)
 
-    async def hears(self, *rings: str | None) -> None:
+    async def hears(self, *rings: Hint) -> None:
         await until(lambda: len(self.heard) >= len(rings))
         assert self.heard == list(rings)
         self.heard.clear()
@@ -81,7 +82,8 @@ class TestRinging:
         monkeypatch.setattr(one.bell, "_send_to", lambda peers, message: (sent.append(message), send(peers, message)))
         for partition in ("p", "it's", "p", "ü\n\0"):
             one.bell.ring(partition)
-        await two.hears("it's", "p", "ü\n\0")
+        one.bell.ring(News("p"))
+        await two.hears("p", "it's", "ü\n\0", News("p"))
         assert len(sent) == 1
         await one.bell.close()
         await two.bell.close()
@@ -360,7 +362,7 @@ class TestStrangers:
 
     async def test_an_error_of_whoever_listens_does_not_end_the_listening(self, make) -> None:
         one, two = make(), make()
-        heard: list[str | None] = []
+        heard: list[Hint] = []
         reported: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
 

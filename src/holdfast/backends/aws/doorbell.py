@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from holdfast.backends.aws.bellringer import Bellringer
 from holdfast.clock import Clock
-from holdfast.ports import AHEAD_MS, WakeUp
+from holdfast.ports import AHEAD_MS, Hint, News, WakeUp
 
 SILENT_MS: Final = 60_000
 """How long no wake-up is sent after one that no function could ever have received."""
@@ -21,7 +21,7 @@ SILENT_MS: Final = 60_000
 LEFT_TO_SWEEPS_MS: Final = AHEAD_MS + 15_000
 """A wake-up that is due later is not sent: a sweep sees the work in the index before then, although the index lags."""
 
-Heard = Callable[[str | None], None]
+Heard = Callable[[Hint], None]
 
 
 class Bells:
@@ -40,15 +40,15 @@ class LocalDoorbell:
         self._owner = owner
         bells.listeners[owner] = _ignore
 
-    def ring(self, partition: str) -> None:
+    def ring(self, hint: str | News) -> None:
         """See ``Doorbell.ring``."""
         for owner in self._bells.listeners:
             if owner != self._owner:
-                asyncio.get_running_loop().call_soon(self._pass_on, owner, partition)
+                asyncio.get_running_loop().call_soon(self._pass_on, owner, hint)
 
-    def _pass_on(self, owner: str, partition: str) -> None:
+    def _pass_on(self, owner: str, hint: Hint) -> None:
         # Looked up only now: the peer may have closed, or begun to listen, since the wake-up.
-        self._bells.listeners.get(owner, _ignore)(partition)
+        self._bells.listeners.get(owner, _ignore)(hint)
 
     def listen(self, heard: Heard) -> None:
         """See ``Doorbell.listen``."""
@@ -68,7 +68,7 @@ class LocalDoorbell:
         self._bells.closed.add(self._owner)
 
 
-def _ignore(partition: str | None) -> None:
+def _ignore(hint: Hint) -> None:
     """What a home does with wake-ups before it listens."""
 
 
@@ -88,10 +88,11 @@ class SqsDoorbell(LocalDoorbell):
         self._sending: set[asyncio.Task[Any]] = set()
         self._silent_until = 0
 
-    def ring(self, partition: str) -> None:
-        """See ``Doorbell.ring``."""
-        super().ring(partition)
-        self.wake_at(partition, 0)
+    def ring(self, hint: str | News) -> None:
+        """See ``Doorbell.ring``. For news no function is called: each call is billed."""
+        super().ring(hint)
+        if isinstance(hint, str):
+            self.wake_at(hint, 0)
 
     def wake_at(self, partition: str, due_at: int) -> None:
         """See ``Invoker.wake_at``."""

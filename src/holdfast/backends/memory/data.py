@@ -9,6 +9,7 @@ from msgspec import Struct
 from holdfast.bus import BusEvent
 from holdfast.ids import new_id
 from holdfast.items import HEAD, Item
+from holdfast.ports import Hint
 
 
 class StoredBlob(Struct, frozen=True):
@@ -32,7 +33,7 @@ class MemoryData:
         """By digest."""
         self.on_bus: list[BusEvent] = []
         """The events that the bus has accepted, in order."""
-        self.listeners: dict[str, Callable[[str | None], None]] = {}
+        self.listeners: dict[str, Callable[[Hint], None]] = {}
         """The open homes by owner name, and what each does with a wake-up."""
 
     def find(self, partition: str, sort: str) -> Item | None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from holdfast.backends.memory.data import MemoryData
+from holdfast.ports import Hint, News
 
 
 class MemoryDoorbell:
@@ -17,17 +18,17 @@ class MemoryDoorbell:
         self._owner = owner
         data.listeners[owner] = _ignore
 
-    def ring(self, partition: str) -> None:
+    def ring(self, hint: str | News) -> None:
         """See ``Doorbell.ring``."""
         for owner in self._data.listeners:
             if owner != self._owner:
-                asyncio.get_running_loop().call_soon(self._pass_on, owner, partition)
+                asyncio.get_running_loop().call_soon(self._pass_on, owner, hint)
 
-    def _pass_on(self, owner: str, partition: str) -> None:
+    def _pass_on(self, owner: str, hint: Hint) -> None:
         # Looked up only now: the peer may have closed, or begun to listen, since the wake-up.
-        self._data.listeners.get(owner, _ignore)(partition)
+        self._data.listeners.get(owner, _ignore)(hint)
 
-    def listen(self, heard: Callable[[str | None], None]) -> None:
+    def listen(self, heard: Callable[[Hint], None]) -> None:
         """See ``Doorbell.listen``."""
         self._data.listeners[self._owner] = heard
 
@@ -44,5 +45,5 @@ class MemoryDoorbell:
         self._data.listeners.pop(self._owner, None)
 
 
-def _ignore(partition: str | None) -> None:
+def _ignore(hint: Hint) -> None:
     """What a home does with wake-ups before it listens."""

@@ -27,6 +27,7 @@ import msgspec
 from holdfast.backends.sqlite.bell_folder import open_bell
 from holdfast.errors import StoreUnusable
 from holdfast.ids import fingerprint, new_id
+from holdfast.ports import Hint, News
 
 OWNER: Final = re.compile(r"[0-9]{1,10}-([0-9a-f]{8})-[0-9a-f]{12}")
 """The form of an owner's name: process, kernel, random part. Anything else in the folder is left alone."""
@@ -47,7 +48,7 @@ LOOK_AT_ALL: Final = b"null"
 HELLO: Final = b"[]"
 """An empty wake-up; it makes the others list the homes again."""
 
-_decoder: Final = msgspec.json.Decoder(list[str] | None)
+_decoder: Final = msgspec.json.Decoder(list[str | News] | None)
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -74,8 +75,8 @@ class SocketDoorbell:
         self._path = path
         self._owner = owner
         self._folder, self._socket = open_bell(path, owner)
-        self._heard: Callable[[str | None], None] | None = None
-        self._rung: set[str] = set()
+        self._heard: Callable[[Hint], None] | None = None
+        self._rung: dict[str | News, None] = {}
         self._peers: frozenset[str] = frozenset()
         self._peers_as_of: int | None = None
         """When the folder was last changed, as of the listing in ``_peers``; ``None`` means list it again."""
@@ -88,14 +89,14 @@ class SocketDoorbell:
 
     # ── Waking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def ring(self, partition: str) -> None:
-        """See ``Doorbell.ring``. The wake-ups of one tick of the event loop leave together."""
+    def ring(self, hint: str | News) -> None:
+        """See ``Doorbell.ring``. The hints of one tick of the event loop leave together."""
         if not self._rung:
             self._loop.call_soon(self._send_rung)
-        self._rung.add(partition)
+        self._rung[hint] = None
 
     def _send_rung(self) -> None:
-        rung, self._rung = self._rung, set()
+        rung, self._rung = list(self._rung), {}
         if not self._closed and (peers := self.peers()):
             self._send_to(peers, _message(rung))
 
@@ -128,12 +129,12 @@ class SocketDoorbell:
 
     # ── Listening ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def listen(self, heard: Callable[[str | None], None]) -> None:
+    def listen(self, heard: Callable[[Hint], None]) -> None:
         """See ``Doorbell.listen``. Wake-ups since this home was opened are delivered now, up to the kernel's queue."""
         self._heard = heard
         self._loop.add_reader(self._socket, self._receive, heard)
 
-    def _receive(self, heard: Callable[[str | None], None]) -> None:
+    def _receive(self, heard: Callable[[Hint], None]) -> None:
         for _ in range(RINGS_PER_WAKE):
             try:
                 datagram = self._socket.recv(RING_BYTES + 1)
@@ -147,8 +148,8 @@ class SocketDoorbell:
             if rung is None:
                 heard(None)
                 continue
-            for partition in rung:
-                heard(partition)
+            for hint in rung:
+                heard(hint)
 
     # ── Who is there ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -238,9 +239,9 @@ def _is_of_this_kernel(owner: str) -> bool:
     return named is not None and named[1] == _this_kernel()
 
 
-def _message(rung: set[str]) -> bytes:
+def _message(rung: list[str | News]) -> bytes:
     try:
-        message = _encode(sorted(rung))
+        message = _encode(rung)
     except UnicodeError:
         return LOOK_AT_ALL
     return message if len(message) <= RING_BYTES else LOOK_AT_ALL
