@@ -313,15 +313,13 @@ class Activation:
     ) -> Operation:
         """Ask the outside for something. Await what comes back.
 
-        Its identity follows from its place in the body and its name, unless the caller has an ``id`` for it.
-        ``formerly`` is its fingerprint as earlier releases have recorded it, if that was another one.
+        Its identity follows from its place and its name, unless it has an ``id``. ``formerly``: see ``Operation``.
         """
         if self.loop.evicting:
             self._refuse()
             return Operation(self.loop, name, name, kind, command, fingerprint, decode)  # it is never answered
         op = self.loop.current_path(name) if id is None else self._claimed(id, f"{kind} {name!r}")
-        operation = Operation(self.loop, op, name, kind, command, fingerprint, decode)
-        operation.formerly = formerly
+        operation = Operation(self.loop, op, name, kind, command, fingerprint, decode, formerly)
         operation.withdrawn = self._withdraw
         self._register(operation)
         return operation

@@ -21,6 +21,7 @@ NO_OPERATIONS: Final[dict[str, str]] = {}
 
 class Operation(DurableFuture):
     """Something the body asked of the outside, called ``name`` in the code. ``command`` says what is to be done.
+    ``formerly`` is its fingerprint as earlier releases have recorded it, if that was another one.
 
     ``began`` is when the attempt that is under way did, ``beat`` when it reported last, in milliseconds; 0 if not.
     """
@@ -28,7 +29,15 @@ class Operation(DurableFuture):
     __slots__ = ("_decode", "beat", "began", "command", "fingerprint", "formerly", "id", "kind", "name", "withdrawn")
 
     def __init__(
-        self, loop: DurableLoop, id: str, name: str, kind: str, command: Any, fingerprint: str, decode: Decode
+        self,
+        loop: DurableLoop,
+        id: str,
+        name: str,
+        kind: str,
+        command: Any,
+        fingerprint: str,
+        decode: Decode,
+        formerly: str = "",
     ) -> None:
         super().__init__(loop=loop)
         self.id = id
@@ -36,7 +45,7 @@ class Operation(DurableFuture):
         self.kind = kind
         self.command = command
         self.fingerprint = fingerprint
-        self.formerly = ""
+        self.formerly = formerly
         self.began = self.beat = 0
         self._decode = decode
         self.withdrawn: Callable[[Operation], None] | None = None
