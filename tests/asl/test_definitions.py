@@ -7,13 +7,15 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from tests.asl.machines import passing, states
+from tests.asl.machines import ended, passing, states, task
 
 import holdfast as hf
+from holdfast.asl.drawing import picture_of
 from holdfast.asl.workflow import MachineWorkflow
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.ports import Home
-from holdfast.testing import PATIENT, VirtualClock, run_virtual
+from holdfast.testing import PATIENT, VirtualClock, record_history, replay_history, run_virtual
+from holdfast.workflows.record import partition_of
 
 SYNC = "arn:aws:states:::states:startExecution.sync:2"
 INNER = "arn:aws:states:us-east-1:000000000000:stateMachine:inner"
@@ -128,3 +130,117 @@ def test_a_parent_that_calls_the_machine_with_another_input_is_blocked(caplog):
 
     assert run_virtual(main) == "BLOCKED"
     assert "is called with other arguments now" in caplog.text
+
+
+# ── Large definitions ───────────────────────────────────────────────────────────────────────────────────────────────
+
+LARGE = {"Comment": "large " * 500}
+
+
+def heads_of(data: MemoryData, kind: str) -> list[bytes]:
+    """The bodies of the heads of a kind."""
+    return [head.body for head in data.heads() if head.partition.startswith(kind)]
+
+
+EACH_ITEM = states("Wait", Wait={"Type": "Wait", "Seconds": 3600, "End": True}) | LARGE
+FOR_EACH = {"Type": "Map", "ItemProcessor": EACH_ITEM | {"ProcessorConfig": {"Mode": "DISTRIBUTED"}}, "End": True}
+
+
+def test_executions_share_the_text_of_a_large_definition():
+    async def main():
+        releases = Releases()
+        app = releases.app()
+        machine = app.state_machine("m", an_hour("done", **LARGE))
+        async with app.worker():
+            handles = [await machine.start({"n": n}, id=f"m-{n}") for n in range(20)]
+            await asyncio.sleep(60)
+            executions, texts = heads_of(releases.data, "wf#"), heads_of(releases.data, "doc#")
+            assert [await each for each in handles] == ["done"] * 20
+        return executions, texts
+
+    executions, texts = run_virtual(main)
+    assert len(executions) == 20
+    assert all(len(each) < 1_000 for each in executions)
+    assert len(texts) == 1
+    assert b"large large" in texts[0]
+
+
+def test_items_of_a_distributed_map_share_their_definition_and_go_on_with_it():
+    async def main():
+        releases = Releases()
+        first, second = releases.app(), releases.app()
+        old = first.state_machine("m", states("All", All=FOR_EACH))
+        new = second.state_machine("m", states("Other", Other=passing(Result="new")))
+        async with first.worker():
+            await old.start([1, 2, 3], id="m-1")
+            await asyncio.sleep(60)
+        children = heads_of(releases.data, "wf#m.items#")
+        async with second.worker(), asyncio.timeout(86_400):
+            return children, await new.handle("m-1")
+
+    children, answer = run_virtual(main)
+    assert answer == [1, 2, 3]
+    assert len(children) == 3
+    assert not any(b"large large" in each for each in children)
+
+
+@pytest.mark.parametrize("more", [{}, LARGE])
+def test_a_redrive_goes_on_with_the_definition_that_failed(more):
+    refusals = [1]
+
+    def work(_given: object) -> str:
+        if refusals:
+            raise hf.asl.Error("Refused", str(refusals.pop()))
+        return "worked"
+
+    async def main():
+        releases = Releases()
+        first, second = releases.app(), releases.app()
+        old = first.state_machine("m", states("Work", Work=task("work")) | more, tasks={"work": work})
+        new = second.state_machine("m", states("New", New=passing(Result="new")), tasks={"work": work})
+        async with first.worker():
+            assert await ended(await old.start(id="m-1")) == ("Refused", "1")
+        async with second.worker(), asyncio.timeout(86_400):
+            await new.handle("m-1").retry()
+            return await new.handle("m-1")
+
+    assert run_virtual(main) == "worked"
+
+
+def test_what_reads_an_execution_reads_its_definition():
+    async def main():
+        releases = Releases()
+        first, second = releases.app(), releases.app()
+        old = first.state_machine("m", an_hour("old", **LARGE))
+        second.state_machine("m", states("New", New=passing(Result="new")))
+        async with first.worker():
+            assert await (await old.start(id="m-1")) == "old"
+        async with second:
+            recorded = await record_history(second, second.registry.machines["m"].handle("m-1"))
+            picture = await picture_of(second.runtime(), partition_of("m", "m-1"))
+            replay_history(second, recorded)
+            return picture
+
+    assert "Wait" in run_virtual(main)
+
+
+def test_an_execution_whose_definition_is_missing_is_blocked_until_it_is_there(caplog):
+    async def main():
+        releases = Releases()
+        first, second = releases.app(), releases.app()
+        machines = [app.state_machine("m", an_hour("done", **LARGE)) for app in (first, second)]
+        async with first.worker():
+            await machines[0].start(id="m-1")
+            await asyncio.sleep(60)
+        (lost,) = [head for head in releases.data.heads() if head.partition.startswith("doc#")]
+        releases.data.remove(lost.partition, lost.sort)
+        handle = machines[1].handle("m-1")
+        async with second.worker(), asyncio.timeout(86_400):
+            await asyncio.sleep(2 * 3600)
+            status = (await handle.status()).status
+            releases.data.set(lost)
+            await handle.signal("look again")
+            return status, await handle
+
+    assert run_virtual(main) == ("BLOCKED", "done")
+    assert "Restore it from a backup" in caplog.text

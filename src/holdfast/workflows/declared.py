@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property
 from types import MethodType
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +17,9 @@ from holdfast.errors import InvalidInput
 from holdfast.functions import LAMBDA, class_of_method, is_generator, told
 from holdfast.retry import Retry
 from holdfast.workflows.versioning import VersionPolicy, code_version, old_code_version
+
+if TYPE_CHECKING:
+    from holdfast.ports import Home
 
 AtMostOnce = bool | Literal["attempt"]
 
@@ -165,6 +168,12 @@ class DeclaredWorkflow:
         unless a part of it is code.
         """
         return input
+
+    async def sharing(self, input: bytes, home: Home) -> tuple[bytes, str]:  # noqa: ARG002 - what others share
+        """An input as an execution keeps it, and the partition of the item that it shares with others, which is stored
+        when this returns: it holds what the input refers to. Most share none.
+        """
+        return input, ""
 
     @property
     def is_pinned(self) -> bool:

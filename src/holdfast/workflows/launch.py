@@ -63,13 +63,14 @@ if TYPE_CHECKING:
 class Launch(Struct, frozen=True, gc=False, kw_only=True):
     """What to start: a workflow's input, canonically encoded, under an id.
 
-    Its body begins no earlier than ``starts_at``, from which its timeout counts. ``root`` is the partition of the
-    execution at the top of its family, if it has a parent; ``starter`` is what leaves it to itself, if it has none.
-    ``trace`` is the context of who starts it; if empty, that of the code that runs.
+    ``shared``: see ``ExecutionRecord``. The body begins no earlier than ``starts_at``, from which its timeout counts.
+    ``root`` is the partition of the execution at the top of its family, if it has a parent; ``starter`` is what leaves
+    it to itself, if it has none. ``trace`` is the context of who starts it; if empty, that of the code that runs.
     """
 
     id: str
     input: bytes
+    shared: str = ""
     tags: dict[str, str] = {}
     parent: Parent | None = None
     starter: Parent | None = None
@@ -85,6 +86,9 @@ async def launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, orde
     With a host that has room the head is born with our lease in it, and its first turn begins at once. Raises
     ``IdempotencyMismatch`` if the id belongs to another input.
     """
+    input, shared = await workflow.sharing(order.input, home)
+    if shared:
+        order = replace(order, input=input, shared=shared)
     if (unit := current_unit.get()) is not None:
         return await _launch_with(unit, home, workflow, order, clock)
     partition = partition_of(workflow.name, order.id)
@@ -178,6 +182,7 @@ def _new_head(
         id=order.id,
         version=workflow.version,
         input=Raw(order.input),
+        shared=order.shared,
         fingerprint=ids.fingerprint(order.input),
         created_at=now,
         secret=new_execution_secret(),

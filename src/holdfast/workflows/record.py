@@ -179,6 +179,9 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     The body begins at ``starts_at``, if the start was delayed. ``root`` is the partition of the execution at the top of
     the family, if there is a ``parent``.
 
+    ``shared`` is the partition of an item that the body needs beside its input. It never changes, and any number of
+    executions share it.
+
     ``version`` is that of the code on which the run began, ``moved_to`` that of the code it was moved to since.
     ``published`` is the last published version of just this code that has had it; only pinned workflows keep it.
     ``queries`` are the answers of the body's queries when it ended. ``starter`` is the operation that has
@@ -222,6 +225,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     queries: dict[str, Raw] = {}
     waits: Waits | None = None
     trace: str = ""
+    shared: str = ""
 
 
 def recorded_entries(record: ExecutionRecord, journal: list[Entry]) -> list[Entry]:
