@@ -38,7 +38,8 @@ QUIET = ("unprocessed", "short_pages", "failures", "slowness", "cuts")
 
 DRAINED_SECONDS = 15.0
 LEAD_SECONDS = 2.0
-WAITING = 10_000
+WAITING = 100_000
+"""The mailbox of the actor: what is accepted in a minute may wait. A smaller one is counted as it fills."""
 
 
 @dataclass

@@ -22,6 +22,7 @@ from holdfast.coordination.offload import roomy
 from holdfast.coordination.sealing import SealedOnly, envelope_for, sealed, sealed_shared
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, InvalidState, IOOutsideStep
+from holdfast.hints import Hint, News
 from holdfast.http import serving
 from holdfast.kernel.host import Limits
 from holdfast.kernel.listeners import WakeListeners
@@ -38,7 +39,7 @@ from holdfast.patterns import idempotency as keys
 from holdfast.patterns import records, sharing
 from holdfast.patterns.blobs import BlobShelf
 from holdfast.patterns.injection import Resources
-from holdfast.ports import Hint, Home, News, Seal
+from holdfast.ports import Home, Seal
 from holdfast.registrations import Registrations
 from holdfast.runtime.collecting import collected_after
 from holdfast.runtime.log_context import add_context

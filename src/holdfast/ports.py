@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 from msgspec import Struct
 
 from holdfast.bus import EventBus
+from holdfast.hints import Hint, News
 from holdfast.items import HEAD, Bounds, Item, Write
 from holdfast.letters import DeadLetters
 from holdfast.watched import Metered, Services
@@ -21,12 +22,14 @@ T = TypeVar("T")
 class Page(Struct, frozen=True):
     """Some items in order. For the next page pass ``cursor`` as ``after``; ``None`` is the end.
 
-    ``whole``: none is missing that was there before one of these came, also where pages tear.
+    ``whole``: none is missing that was there before one of these came, also where pages tear. ``behind``: how many more
+    the store has seen that come after these, at least.
     """
 
     items: tuple[Item, ...]
     cursor: str | None = None
     whole: bool = False
+    behind: int = 0
 
 
 class Store(Protocol):
@@ -78,16 +81,6 @@ class WakeUp(Struct, frozen=True, omit_defaults=True, tag_field="holdfast", tag=
 
     partition: str
     due_at: int = 0
-
-
-class News(Struct, frozen=True, array_like=True, gc=False):
-    """There is news of an entity for those that wait for it, its end for example, and no work to do."""
-
-    partition: str
-
-
-Hint = str | News | None
-"""What a process hears from another one: the entity to check, or news of one; ``None`` means "check all"."""
 
 
 class Doorbell(Protocol):

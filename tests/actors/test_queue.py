@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec import Raw
 
-from holdfast.actors.mailbox.queue import ELSEWHERE, MOST_PASSED_OVER, Delivery, Queue
+from holdfast.actors.mailbox.queue import ELSEWHERE, MOST_PASSED_OVER, PLENTY, Delivery, Queue
 from holdfast.actors.record import NOT_BEGUN, ActorRecord, Call, FailureRecord, TimerRecord, encode
 from holdfast.items import Item
 
@@ -108,3 +108,26 @@ async def test_callers_are_sent_to_where_the_actor_lives_now(queue):
     queue.send_away([running])
     assert [await each.answer for each in (waiting, running)] == [ELSEWHERE, ELSEWHERE]
     assert drained(queue) == []
+
+
+def test_a_call_waits_for_messages_that_were_sent_before_it_and_are_still_in_the_inbox(queue):
+    queue.add_message(message("first", 1), NOW)
+    queue.add_call(Delivery(call("call", 5)), unread=False)
+    queue.more = True
+    assert drained(queue) == ["first"]
+    assert queue.runs_short
+    queue.add_message(message("second", 2), NOW)
+    queue.add_message(message("third", 6), NOW)
+    assert drained(queue) == ["second", "call", "third"]
+
+
+def test_the_inbox_is_looked_into_when_most_of_what_was_taken_in_has_run(queue):
+    for number in range(PLENTY + 1):
+        queue.add_message(message(f"{number:03}", 1), NOW)
+    queue.more = True
+    short = []
+    while queue.next(RECORD, NOW, unread=False) is not None:
+        short.append(queue.runs_short)
+    assert short == [False, *[True] * PLENTY]
+    queue.start_over()
+    assert not (queue.more or queue.runs_short or queue.waits)

@@ -10,11 +10,13 @@ from unittest import mock
 
 from msgspec.structs import replace
 
-from holdfast.asl import machine, processing, reading, retrying
+from holdfast.asl import distributed, machine, processing, reading, retrying
 from holdfast.asl.definition import Catcher, Retrier
 from holdfast.asl.errors import ALL, StatesError
 from holdfast.asl.events import History, Trail
 from holdfast.asl.frames import Cursor, Frame
+from holdfast.asl.orders import Child, MapCursor, Tolerance
+from holdfast.asl.progress import Progress
 from holdfast.asl.retrying import Again
 from holdfast.asl.states import mapping, parallel
 from holdfast.asl.workflow import MachineWorkflow
@@ -23,6 +25,8 @@ Plant = Callable[[], AbstractContextManager[object]]
 
 another_attempt, catcher_of, combined = retrying.another_attempt, retrying.catcher_of, processing.combined
 inner, together, cursor_of, matches = parallel.inner, parallel.together, machine._cursor, retrying.matches
+exceeded, too_much, in_force = Tolerance.exceeded, Progress.too_much, distributed.concurrency_in_force
+map_cursor = Progress.cursor
 
 
 def in_place_of(where: Any, name: str, planted: Any) -> Plant:
@@ -88,6 +92,22 @@ def steady(retrier: Retrier, _retries: int) -> float:
     return float(retrier.interval_seconds)
 
 
+def one_failure_less(tolerance: Tolerance, failed: int, items: int) -> bool:
+    """A Map run tolerates one failure less than it is told to."""
+    return failed > 0 and exceeded(tolerance, failed + 1, items)
+
+
+def one_further(progress: Progress, place: int) -> MapCursor:
+    """A Map run that continues as new leaves an item out."""
+    return map_cursor(progress, place + 1)
+
+
+def without_origins(progress: Progress) -> StatesError | None:
+    """A Map run that fails does not say which children have failed, so that a redrive tries none of them again."""
+    error = too_much(progress)
+    return None if error is None else StatesError(error.error, error.cause)
+
+
 PLANTS: Final[dict[str, Plant]] = {
     "retriers share one count": in_place_of(machine, "another_attempt", shared_count),
     "delays do not grow": in_place_of(retrying, "delay_seconds", steady),
@@ -109,4 +129,13 @@ PLANTS: Final[dict[str, Plant]] = {
         MachineWorkflow, "given", lambda _, input: input
     ),
     "nothing tells of aborted states": in_place_of(Trail, "abort", lambda _trail: None),
+    "a Map run tolerates one failure less": in_place_of(Tolerance, "exceeded", one_failure_less),
+    "a Map run forgets its failures as it continues": in_place_of(
+        Progress, "cursor", lambda _progress, n: MapCursor(n)
+    ),
+    "a Map run skips an item as it continues": in_place_of(Progress, "cursor", one_further),
+    "a failed Map run has no origins": in_place_of(Progress, "too_much", without_origins),
+    "Map runs share their children": in_place_of(Child, "name", property(lambda child: str(child.index))),
+    "one child too many at a time": in_place_of(distributed, "concurrency_in_force", lambda asked: in_force(asked) + 1),
+    "express children have no limit": in_place_of(distributed, "EXPRESS_SECONDS", 10**6),
 }

@@ -242,3 +242,9 @@ def test_any_text_is_compiled_or_refused(source: str) -> None:
 def test_tokens_leave_out_blanks_alone(source: str) -> None:
     read = list(tokens(source))
     assert "".join(token.text for token in read).replace(" ", "") == source.replace(" ", "")
+
+
+def test_half_of_a_surrogate_pair_is_no_expression():
+    with pytest.raises(InvalidExpression) as refused:
+        compile_expression("'\ud800'")
+    assert refused.value.code == INVALID

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.asl.machines import LAMBDA, app_in_virtual_time, ended, passing, states, task
 
 import holdfast as hf
+from holdfast.asl.reading import events_of
 from holdfast.testing import run_virtual
 from holdfast.workflows.record import decode_record, partition_of
 
@@ -179,6 +180,37 @@ def test_a_redrive_tries_the_items_again_that_failed_and_no_others(tolerated):
     assert all(worked.count(n) == 1 for n in (1, 3, 5))
     assert len(ran.runs) == 1, "it is the same Map run"
     assert [each.status for each in ran.items] == ["COMPLETED"] * 5
+
+
+class RedrivenTwice(Ran):
+    async def during(self, handle):
+        for _ in range(2):
+            assert (await ended(handle))[0] == "States.ExceedToleratedFailureThreshold"
+            await handle.retry()
+        answer = await ended(handle)
+        _, self.events = await events_of(self.app.runtime(), partition_of("m", "m-1"))
+        return answer
+
+
+def test_a_history_tells_of_each_redrive_of_a_map_run():
+    calls = []
+
+    def work(n):
+        calls.append(n)
+        if len(calls) < 3:
+            raise ValueError("not yet")
+        return n
+
+    ran = RedrivenTwice(states("All", All=distributed(states("Work", Work=task("work")))), [1], work=work)
+    assert ran.answer == [1]
+    failure = ["MapRunFailed", "MapStateFailed", "ExecutionFailed", "ExecutionRedriven", "MapRunRedriven"]
+    begin = ["ExecutionStarted", "MapStateEntered", "MapStateStarted", "MapRunStarted"]
+    end = ["MapRunSucceeded", "MapStateSucceeded", "MapStateExited", "ExecutionSucceeded"]
+    assert [event.type for event in ran.events] == [*begin, *failure, *failure, *end]
+    started, first, last = (ran.events[place] for place in (3, 8, 13))
+    assert first.details == {**started.details, "redriveCount": 1}
+    assert last.details == {**started.details, "redriveCount": 2}
+    assert ran.events[14].before == last.id
 
 
 STEPS = st.sampled_from(["pass", "task", "wait", "choice"])

@@ -117,3 +117,47 @@ def test_a_result_that_has_no_place_fails_the_state(path, whole):
     with pytest.raises(EvaluationError) as failed:
         combined(path, whole, 7)
     assert failed.value.error == "States.ResultPathMatchFailure"
+
+
+PEOPLE = [{"name": "ann", "age": 7}, {"name": "bob", "age": 70}, {"name": "a=b", "age": None}]
+
+
+@pytest.mark.parametrize(
+    ("condition", "names"),
+    [
+        ("@.age==7", ["ann"]),
+        ("@.name=='bob'", ["bob"]),
+        ("@.name!='bob'", ["ann", "a=b"]),
+        ("@.age<70", ["ann"]),
+        ("@.age>=7&&@.name=~/.o./", ["bob"]),
+        ("@.age==7||@.age==70", ["ann", "bob"]),
+        ("@['name']=='a=b'", ["a=b"]),
+        ("!@.nothing", ["ann", "bob", "a=b"]),
+    ],
+)
+def test_operators_of_filters_need_no_blanks(condition, names):
+    spaced = condition
+    for operator in ("==", "!=", "=~", ">=", "&&", "||"):
+        spaced = spaced.replace(operator, f" {operator} ")
+    for written in (condition, spaced):
+        assert [each["name"] for each in compiled(f"$[?({written})]").find(PEOPLE)] == names
+
+
+@pytest.mark.parametrize(
+    ("quoted", "name"),
+    [(r"\n\t", "\n\t"), (r"\u263A", "☺"), (r"\uD834\uDD1E!", "𝄞!"), (r"\\n", r"\n"), (r"\'", "'"), (r"a\b", "a\b")],
+)
+def test_escapes_in_quoted_names_are_those_of_jayway(quoted, name):
+    assert compiled(f"$['{quoted}']").find({name: 1}) == 1
+
+
+@pytest.mark.parametrize("path", [r"$['\ud800']", r"$['\udd1e\ud834']"])
+def test_half_of_a_surrogate_pair_is_no_name(path):
+    with pytest.raises(InvalidPath):
+        compiled(path)
+
+
+@pytest.mark.parametrize("path", ["$[?]", "$[?@.a]", "$[?(@.a =)]", "$[?(@.a", "$[?(@.a == x)]"])
+def test_a_filter_that_cannot_be_read_is_no_path(path):
+    with pytest.raises(InvalidPath):
+        compiled(path)

@@ -6,7 +6,15 @@ import logging
 from collections.abc import Callable
 
 import pytest
-from tests.asl import test_aborted, test_branches, test_definitions, test_long_runs, test_machine, test_redrives
+from tests.asl import (
+    test_aborted,
+    test_branches,
+    test_definitions,
+    test_long_runs,
+    test_machine,
+    test_map_runs,
+    test_redrives,
+)
 from tests.asl.plants import PLANTS
 
 import holdfast as hf
@@ -43,6 +51,21 @@ FOUND_BY: dict[str, Callable[[], object]] = {
         test_definitions.test_a_parent_goes_on_when_the_machine_that_it_has_started_is_declared_anew("awaits")
     ),
     "nothing tells of aborted states": test_aborted.test_iterations_are_aborted_with_their_states,
+    "a Map run tolerates one failure less": (
+        lambda: test_map_runs.test_a_map_run_that_continues_as_new_keeps_results_and_failures(7)
+    ),
+    "a Map run forgets its failures as it continues": (
+        lambda: test_map_runs.test_a_map_run_that_continues_as_new_keeps_results_and_failures(2)
+    ),
+    "a Map run skips an item as it continues": (
+        lambda: test_map_runs.test_a_map_run_that_continues_as_new_keeps_results_and_failures(3)
+    ),
+    "a failed Map run has no origins": (
+        lambda: test_map_runs.test_a_redrive_tries_the_items_again_that_failed_and_no_others(0)
+    ),
+    "Map runs share their children": test_map_runs.test_a_second_visit_and_a_second_attempt_are_map_runs_of_their_own,
+    "one child too many at a time": test_map_runs.test_children_stop_with_their_machine,
+    "express children have no limit": test_map_runs.test_an_express_item_has_five_minutes,
 }
 
 

@@ -293,3 +293,21 @@ def test_an_execution_in_json_has_states_and_events(pausing):
 def test_what_is_no_state_machine_is_told(shop):
     message = shop.refusal("asl", "show", "checkout", "a")["message"]
     assert message == "no state machine is called 'checkout' here; there are: none"
+
+
+def test_a_machine_becomes_a_module(shop, checkout):
+    result = shop.invoke("asl", "to-python", checkout, "--name", "checkout")
+    assert (result.exit_code, result.stderr) == (0, "")
+    compile(result.stdout, "checkout.py", "exec")
+    assert "async def checkout(data: Any) -> Any:\n" in result.stdout
+
+
+def test_what_is_left_over_is_told_beside_the_module(shop):
+    machine = {"StartAt": "S", "States": {"S": {"Type": "Pass", "InputPath": "$.a[*].b", "End": True}}}
+    shop.path("several.json").write_text(json.dumps(machine), encoding="utf-8")
+    result = shop.invoke("asl", "to-python", "several.json")
+    assert result.exit_code == 1
+    assert result.stderr == "several.json: /States/S/InputPath: a path that selects more than one value: $.a[*].b\n"
+    told = json.loads(shop.invoke("asl", "to-python", "several.json", "--json").stdout)
+    assert told["python"] == result.stdout
+    assert [each["pointer"] for each in told["remarks"]] == ["/States/S/InputPath"]

@@ -89,6 +89,7 @@ NO_CHANGES = {
     "ask", "run", "serve", "demo", "init", "export", "import", "seal", "chaos ls", "chaos run",
     "cost actor", "cost tables", "cost workflow", "infra template", "aws clean-up", "aws create-table",
     "aws settings", "aws verify", "asl lint", "asl test", "asl graph", "asl run", "asl cost", "asl show",
+    "asl to-python",
 }  # fmt: skip
 """What looks, does the work of the app as a client does, or is not about what a home holds, but about a whole home."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import signal
@@ -19,7 +18,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.test_metrics import metrics_of
 
 import holdfast
-from holdfast.cli.run import COLLECT_AFTER_OBJECTS, patient_collector
 from holdfast.cli.supervisor import LONGEST_DELAY_SECONDS, delay_seconds, describe_exit
 
 pytestmark = pytest.mark.process
@@ -220,12 +218,3 @@ def test_a_worker_that_keeps_dying_is_started_less_and_less_often():
 def test_the_end_of_a_process_is_told():
     assert describe_exit(-9) == "killed by SIGKILL"
     assert describe_exit(3) == "exit status 3"
-
-
-def test_the_collector_is_patient_while_it_serves_and_as_before_afterwards():
-    before = gc.get_threshold(), gc.get_freeze_count()
-    with patient_collector():
-        assert gc.isenabled()
-        assert gc.get_threshold()[0] == COLLECT_AFTER_OBJECTS > before[0][0]
-        assert gc.get_freeze_count() > before[1]
-    assert (gc.get_threshold(), gc.get_freeze_count()) == before

@@ -32,6 +32,7 @@ def test_all_commands_are_there() -> None:
         "asl run",
         "asl show",
         "asl test",
+        "asl to-python",
         "audit",
         "aws clean-up",
         "aws create-table",

@@ -11,7 +11,7 @@ from tests.messaging.places import Placed
 import holdfast as hf
 from holdfast.backends.memory import open_memory_home
 from holdfast.backends.memory.store import MemoryData, MemoryStore
-from holdfast.coordination.arrived import arrived
+from holdfast.coordination.arrived import arrived, arrived_next
 from holdfast.coordination.inbox import INBOX_PREFIX, inbox_sort
 from holdfast.items import Item, Put
 from holdfast.ports import Page
@@ -57,6 +57,42 @@ async def test_a_commit_is_taken_whole_or_from_its_beginning(limit):
 async def test_what_only_the_second_reading_shows_waits():
     # Whether the first of "a" has itself an earlier one that this reading has missed, only a third would tell.
     assert await taken(entry(1, "a"), entry(2, "b")) == [entry(2, "b")]
+
+
+async def test_the_next_ones_are_on_the_first_page_that_has_some():
+    store = MemoryStore(MemoryData())
+    entries = [entry(stamp, "a") for stamp in range(2_500)]
+    for first in range(0, 2_500, 100):
+        await store.write(*map(Put, entries[first : first + 100]))
+    for tears in (False, True):
+        home, known, looks = replace(open_memory_home(), store=store, pages_tear=tears), set(), []
+        more = True
+        while more:
+            found, more = await arrived_next(home, "p", INBOX_PREFIX, known)
+            looks.append((len(found), more))
+            known.update(item.sort for item in found)
+        assert looks == [(1_000, True), (2_000, True), (2_500, False)]
+
+
+async def test_the_next_ones_of_a_torn_page_have_no_gap():
+    store = TornStore(*(entry(stamp, "a") for stamp in (1, 2, 3)))
+    home = replace(open_memory_home(), store=store, pages_tear=True)
+    found, more = await arrived_next(home, "p", INBOX_PREFIX, ())
+    assert ([item.sort for item in found], more) == ([entry(stamp, "a").sort for stamp in (1, 2, 3)], False)
+    assert store.torn == 1, "no page was torn"
+
+
+async def test_what_a_second_reading_shows_behind_the_first_is_still_to_come():
+    """Between the two, an owner took what the first has shown; the second ends with one of another sender."""
+
+    pages = iter((Page((entry(1, "a"), entry(2, "a")), "cursor"), Page((entry(2, "a"), entry(3, "b")), None)))
+
+    class Moving(MemoryStore):
+        async def query(self, partition, *, prefix="", after=None, limit=1000):
+            return next(pages)
+
+    home = replace(open_memory_home(), store=Moving(MemoryData()), pages_tear=True)
+    assert await arrived_next(home, "p", INBOX_PREFIX, ()) == ((entry(2, "a"),), True)
 
 
 async def test_an_empty_place_is_read_once():

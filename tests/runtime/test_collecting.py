@@ -7,6 +7,7 @@ import gc
 import pytest
 
 import holdfast as hf
+from holdfast.runtime.collecting import frozen
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +46,14 @@ async def test_what_goes_wrong_in_the_block_puts_it_back_too():
         async with hf.App("shop", home="memory://").worker():
             raise ZeroDivisionError
     assert gc.get_threshold() == (700, 10, 10)
+
+
+def test_what_a_worker_has_loaded_is_left_out_while_it_works():
+    with frozen(20_000):
+        assert gc.get_freeze_count() > 1_000
+    assert gc.get_freeze_count() == 0
+    with frozen(0):
+        assert gc.get_freeze_count() == 0
+    gc.disable()
+    with frozen(20_000):
+        assert gc.get_freeze_count() == 0

@@ -13,7 +13,8 @@ import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.backends.memory.cache import CacheData, MemoryCache
 from holdfast.backends.memory.doorbell import MemoryDoorbell
-from holdfast.ports import Hint, Home
+from holdfast.hints import Hint
+from holdfast.ports import Home
 from holdfast.shared import Shared
 from holdfast.testing import VirtualClock, run_virtual
 

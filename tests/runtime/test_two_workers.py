@@ -15,8 +15,9 @@ import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.backends.memory.doorbell import MemoryDoorbell
 from holdfast.errors import Refused, StoreUnavailable
+from holdfast.hints import Hint, News
 from holdfast.items import UNOWNED, Item, Put, Update, Write
-from holdfast.ports import Hint, Home, News, Page
+from holdfast.ports import Home, Page
 from holdfast.testing import VirtualClock, run_virtual
 
 

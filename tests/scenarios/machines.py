@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
+
+from msgspec import Raw
 
 from holdfast.app import App
 from holdfast.asl.errors import Error
 from holdfast.asl.frames import Bounds
+from holdfast.client import CallbackHandle
+from holdfast.errors import ExecutionFailed, InvalidState, InvalidToken, StoreUnavailable
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.simulation import Histories, Scenario
 from holdfast.testing.world import User
 
 USUAL: Final = Bounds()
+LOOK_SECONDS: Final = 0.5
 LAMBDA: Final = "arn:aws:lambda:eu-west-1:123456789012:function:"
 Definition = dict[str, Any]
 
@@ -127,7 +134,7 @@ def _scenario(
         async def refuse(_given: Any) -> int:
             raise Error("Refused", "always")
 
-        machine = app.state_machine("machine", definition, tasks={"work": work, "refuse": refuse})
+        machine = app.state_machine(name.replace(" ", "_"), definition, tasks={"work": work, "refuse": refuse})
         machine.bounds = bounds
         machine.maps.items_of_a_run = items
 
@@ -136,7 +143,99 @@ def _scenario(
 
         return user
 
-    return Scenario(name, build, histories=histories)
+    if definition is not DISTRIBUTED:
+        return Scenario(name, build, histories=histories)
+    check = _each_item_once(name.replace(" ", "_"))
+    return Scenario(name, build, histories=histories, ends_vary=True, check=check)
+
+
+def _each_item_once(machine: str) -> Callable[[Ledger], list[str]]:
+    """A check that each item was worked on once. Their keys cannot be compared: the name of a Map run follows from the
+    nonce of the execution, so each start under faults has others.
+    """
+
+    def check(ledger: Ledger) -> list[str]:
+        done = sorted(value for key, value in ledger.accepted.items() if key.startswith(f"wf#{machine}.items#"))
+        return [] if done == [4, 5, 6] else [f"{machine}: the items done are {done}, not [4, 5, 6]"]
+
+    return check
+
+
+CHECKOUT: Final = _machine(
+    "Reserve",
+    Reserve={
+        "Type": "Map",
+        "ItemsPath": "$.items",
+        "ItemProcessor": _machine("Each", Each=_work()),
+        "ResultPath": "$.holds",
+        "Next": "Ask",
+    },
+    Ask={
+        "Type": "Task",
+        "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
+        "Parameters": {"token.$": "$$.Task.Token"},
+        "ResultPath": "$.answer",
+        "Next": "Ship",
+    },
+    Ship=_work(Parameters={"n.$": "$.answer"}),
+)
+
+
+def _confirmed(app: App, ledger: Ledger) -> User:
+    """A checkout that waits until a token is answered, by whom the message with it has reached."""
+    tokens: dict[str, None] = ledger.notes.setdefault("tokens", {})
+
+    async def work(given: Any) -> int:
+        await asyncio.sleep(1)
+        number: int = given if isinstance(given, int) else given["n"]
+        ledger.effect(number)
+        return number + 1
+
+    async def send(given: Any) -> None:
+        tokens[given["token"]] = None
+
+    machine = app.state_machine("confirmed_checkout", CHECKOUT, tasks={"work": work, "sqs:sendMessage": send})
+
+    async def answer() -> None:
+        while True:
+            for token in list(tokens):
+                with suppress(StoreUnavailable, InvalidToken):  # again next time; or it was answered before
+                    await CallbackHandle(token, app.runtime).answer(value=Raw(b"7"))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def user() -> Any:
+        answering = asyncio.create_task(answer())
+        try:
+            return await (await machine.start({"items": [4, 5, 6]}, id="one"))
+        finally:
+            answering.cancel()
+
+    return user
+
+
+def _redriven(app: App, ledger: Ledger) -> User:
+    """A distributed Map that fails because a service is down, and is redriven once it is up."""
+
+    async def work(number: int) -> int:
+        await asyncio.sleep(1)
+        if number == 5 and not ledger.notes.get("up"):
+            raise Error("Down", "not yet")
+        ledger.effect(number)
+        return number + 1
+
+    machine = app.state_machine("redriven_map", DISTRIBUTED, tasks={"work": work})
+
+    async def user() -> Any:
+        handle = await machine.start({"items": [4, 5, 6]}, id="one")
+        while True:
+            try:
+                return await handle
+            except ExecutionFailed:
+                ledger.notes["up"] = True
+                with suppress(InvalidState):  # another process has redriven it meanwhile
+                    await handle.retry()
+
+    return user
 
 
 MACHINE_SCENARIOS: Final = (
@@ -150,4 +249,12 @@ MACHINE_SCENARIOS: Final = (
     _scenario("machine in a loop", IN_A_LOOP, Histories.SAME, Bounds(operations=2, states=100)),
     _scenario("large machine in a loop", _large(IN_A_LOOP), Histories.SAME, Bounds(operations=2, states=100)),
     _scenario("machine with large items", _large_items(DISTRIBUTED), Histories.REORDERED),
+    Scenario("machine that waits for a token", _confirmed, histories=Histories.REORDERED),
+    Scenario(
+        "machine with a map that is redriven",
+        _redriven,
+        histories=Histories.FREE,
+        ends_vary=True,
+        check=_each_item_once("redriven_map"),
+    ),
 )

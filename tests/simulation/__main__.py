@@ -17,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 
 from tests.scenarios import ACTOR_SCENARIOS, EVENT_SCENARIOS, SCENARIOS, SWARM_SCENARIOS
+from tests.scenarios.machines import MACHINE_SCENARIOS
 from tests.simulation.report import explained
 
 from holdfast.testing.swarm import Expectation, SwarmReport, expectations, run_seed, run_seeds, together
@@ -27,7 +28,7 @@ PORTION = 100
 
 @cache
 def pool() -> tuple[Expectation, ...]:
-    return expectations((*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS, *SWARM_SCENARIOS))
+    return expectations((*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS, *SWARM_SCENARIOS, *MACHINE_SCENARIOS))
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:

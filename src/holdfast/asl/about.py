@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -53,7 +52,7 @@ class About(Struct, frozen=True, omit_defaults=True, kw_only=True):
             "Input": input,
             "Name": self.name,
             "RoleArn": self.role_arn,
-            "StartTime": iso_milliseconds(datetime.fromtimestamp(started_ms / 1000, UTC)),
+            "StartTime": iso_milliseconds(started_ms),
         }
         if not self.express:
             execution["RedriveCount"] = 0

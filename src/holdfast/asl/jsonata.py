@@ -145,6 +145,8 @@ def parsed(source: str) -> jlens.Expression:
         return jlens.Expression(source)
     except jlens.JlensError as error:
         raise InvalidExpression(INVALID, told(error)) from error
+    except UnicodeEncodeError as error:
+        raise InvalidExpression(INVALID, "it has half of a surrogate pair, which is no character of Unicode") from error
 
 
 def refuse_unsupported(source: str, read: object) -> None:

@@ -21,6 +21,8 @@ DEFINITION_CHARACTERS: Final = 1_048_576
 """How long a definition may be (API Reference, "CreateStateMachine", ``definition``)."""
 
 _decode: Final = msgspec.json.Decoder().decode
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""``json.dumps`` with such options makes an encoder for each value."""
 
 
 class NotJson(InvalidInput):
@@ -79,7 +81,7 @@ def compact(value: Any) -> str:
     >>> compact({"b": [1, "é"], "a": None})
     '{"b":[1,"é"],"a":null}'
     """
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _encode(value)
 
 
 def size_bytes(value: Any) -> int:

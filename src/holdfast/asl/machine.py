@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -177,7 +176,7 @@ class _Entered:
         return error.within(self._state.name, self._event)
 
     def _visit(self) -> Visit:
-        entered = iso_milliseconds(datetime.fromtimestamp(self._entered_ms / 1000, UTC))
+        entered = iso_milliseconds(self._entered_ms)
         state: dict[str, Any] = {"EnteredTime": entered, "Name": self._state.name}
         if isinstance(self._state, Working):
             state["RetryCount"] = self._retries

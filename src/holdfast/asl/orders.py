@@ -5,7 +5,6 @@ order of their fields is kept.
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
@@ -123,7 +122,7 @@ class Child(Struct, frozen=True, omit_defaults=True):
 
     def context(self, started_ms: int) -> dict[str, Any]:
         """The part of its context object that is the same in every state."""
-        owner, started = self.owner, iso_milliseconds(datetime.fromtimestamp(started_ms / 1000, UTC))
+        owner, started = self.owner, iso_milliseconds(started_ms)
         execution: dict[str, Any] = {
             "Id": self.arn,
             "Input": json.loads(self.part.input),

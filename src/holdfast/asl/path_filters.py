@@ -9,7 +9,7 @@ from operator import ge, gt, le, lt
 from typing import Any, Final, Protocol, TypeGuard
 
 from holdfast.asl.jsontext import is_array, is_number, same
-from holdfast.asl.path_tokens import PathNotFound
+from holdfast.asl.path_tokens import InvalidPath, PathNotFound
 
 Predicate = Callable[[Any, Any], bool]
 """Gets a value (``@``) and the root of the path (``$``)."""
@@ -42,7 +42,7 @@ _REGEX: Final = re.compile(r"/((?:[^/\\]|\\.)*)/([imsux]*)")
 
 
 def parse_filter(text: str, at: int, parse_path: ParsePath) -> tuple[Predicate, int]:
-    """The predicate that begins at ``at`` with its parenthesis, and where it ends. Raises ``ValueError``."""
+    """The predicate that begins at ``at`` with its parenthesis, and where it ends. Raises ``InvalidPath``."""
     parser = _FilterParser(text, at, parse_path)
     predicate = parser.grouped()
     return predicate, parser.at
@@ -119,7 +119,7 @@ class _FilterParser:
             return json.loads(found[0])
         if self._skip("["):
             return self._list()
-        raise ValueError(f"{text!r} has a filter that cannot be read at character {self.at + 1}")
+        raise InvalidPath(f"{text!r} has a filter that cannot be read at character {self.at + 1}")
 
     def _list(self) -> list[Any]:
         values: list[Any] = []
@@ -142,7 +142,7 @@ class _FilterParser:
 
     def _expect(self, what: str) -> None:
         if not self._skip(what):
-            raise ValueError(f"{self._text!r} has no {what!r} at character {self.at + 1}")
+            raise InvalidPath(f"{self._text!r} has no {what!r} at character {self.at + 1}")
 
 
 def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:

@@ -14,6 +14,10 @@ Found = tuple[str, Any]
 """A value, and the path to it as Jayway prints it."""
 
 
+class InvalidPath(ValueError):
+    """The text is no path."""
+
+
 class PathNotFound(LookupError):
     """Nothing is at the end of a definite path."""
 

@@ -22,6 +22,7 @@ from holdfast.asl.path_tokens import (
     Filter,
     Function,
     Indexes,
+    InvalidPath,
     PathNotFound,
     Slice,
     Step,
@@ -34,13 +35,13 @@ PATHS_REMEMBERED: Final = 4_096
 
 _ROOT: Final = re.compile(r"\$\$|\$([A-Za-z_]\w*)?")
 _NAME: Final = re.compile(r"[^.\[\]()\s,'\"*?@]+")
+_NAME_IN_FILTER: Final = re.compile(r"[^.\[\]()\s,'\"*?@=<>!~&|]+")
+"""Without the characters of operators, which need no blank before them: ``@.a==1``."""
 _INTEGERS: Final = re.compile(r"\s*-?\d+\s*(,\s*-?\d+\s*)*\]")
 _SLICE: Final = re.compile(r"\s*(-?\d*)\s*:\s*(-?\d*)\s*\]")
 _QUOTED: Final = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\s*""")
-
-
-class InvalidPath(ValueError):
-    """The text is no path."""
+_ESCAPED: Final = re.compile(r"((?:\\u[0-9A-Fa-f]{4})+)|\\(.)", re.DOTALL)
+_CONTROLS: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class JsonPath(Struct, frozen=True):
@@ -167,7 +168,7 @@ class _Parser:
         if self.text.startswith("*", self.at):
             self.at += 1
             return Wildcard()
-        found = _NAME.match(self.text, self.at)
+        found = (_NAME_IN_FILTER if self._root else _NAME).match(self.text, self.at)
         if found is None:
             raise InvalidPath(f"{self.text!r} has no name at character {self.at + 1}")
         self.at = found.end()
@@ -197,7 +198,7 @@ class _Parser:
         names: list[str] = []
         while found := _QUOTED.match(self.text, self.at):
             quoted = found[1] if found[1] is not None else found[2]
-            names.append(re.sub(r"\\(.)", r"\1", quoted))
+            names.append(_ESCAPED.sub(_unescaped, quoted))
             self.at = found.end()
             closing = self.text[self.at : self.at + 1]
             self.at += 1
@@ -214,6 +215,16 @@ class _Parser:
             raise InvalidPath(f"{self.text!r} has a filter without an end")
         self.at = closing.end()
         return Filter(predicate)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    """What an escape in a quoted name stands for, by Jayway's ``Utils.unescape``. Raises ``InvalidPath``."""
+    if not found[1]:
+        return _CONTROLS.get(found[2], found[2])
+    try:
+        return bytes.fromhex(found[1].replace("\\u", "")).decode("utf-16-be")
+    except UnicodeDecodeError:
+        raise InvalidPath("a name has half of a surrogate pair, which is no character of Unicode") from None
 
 
 def _integer(text: str) -> int | None:

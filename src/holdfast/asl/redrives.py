@@ -2,7 +2,7 @@
 
 A redrive takes back what has failed, so the journal of today leads past it. What the execution had come to before is
 told by the journal as it was then. AWS appends to the history: it keeps the events of the attempt that ended badly,
-adds ``ExecutionRedriven``, and schedules the task that has failed again.
+adds ``ExecutionRedriven``, and schedules the task that has failed again; a Map run that goes on is ``MapRunRedriven``.
 https://docs.aws.amazon.com/step-functions/latest/dg/redrive-executions.html
 """
 
@@ -22,6 +22,7 @@ from holdfast.replay.entries import Cancelled, Entry, Reopened
 from holdfast.workflows.record import CANCELLED, TIMED_OUT
 
 WORK: Final = ("Task", "Activity", "LambdaFunction")
+MAP_RUN_REDRIVEN: Final = "MapRunRedriven"
 BEGUN: Final = ("Scheduled", "Started", "Submitted")
 
 
@@ -66,9 +67,17 @@ class _Joined:
         places = {event.id: self._places.get(event.id, event.id) for event in earlier}
         for event in _under_way(earlier):
             places[event.id] = self._append(replace(event, at=redrive.at_ms / 1000), places)
+        for event in _open_map_runs(earlier):
+            places[event.id] = self._append(self._map_run_redriven(event, redrive), places)
         for event in attempt[len(earlier) :]:
             places[event.id] = self._append(event, places)
         self._places = places
+
+    def _map_run_redriven(self, begun: Event, redrive: Redrive) -> Event:
+        arn = begun.details["mapRunArn"]
+        before = sum(each.type == MAP_RUN_REDRIVEN and each.details["mapRunArn"] == arn for each in self.events)
+        details = {"mapRunArn": arn, "redriveCount": before + 1}
+        return replace(begun, type=MAP_RUN_REDRIVEN, details=details, at=redrive.at_ms / 1000)
 
     def _add(self, type: str, details: Mapping[str, Any], at_ms: int) -> None:
         last = self.events[-1].id if self.events else 0
@@ -105,6 +114,12 @@ def _under_way(events: Sequence[Event]) -> Iterator[Event]:
             again.add(event.id)
             event = by_number.get(event.before)
     return (event for event in events if event.id in again)
+
+
+def _open_map_runs(events: Sequence[Event]) -> Iterator[Event]:
+    """The beginnings of the Map runs that had not ended, or whose failure a redrive takes back: they go on."""
+    followed = {event.before for event in events}
+    return (event for event in events if event.type == "MapRunStarted" and event.id not in followed)
 
 
 def _begins_work(event: Event) -> bool:

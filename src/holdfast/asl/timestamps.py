@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Final
+
+MOMENTS_REMEMBERED: Final = 256
 
 _TIMESTAMP: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))")
 
@@ -30,6 +33,7 @@ def parse_timestamp(text: str) -> datetime | None:
         return None
 
 
-def iso_milliseconds(moment: datetime) -> str:
-    """A time as AWS prints it in the context object: ``2026-01-01T00:00:00.000Z``."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+@lru_cache(MOMENTS_REMEMBERED)
+def iso_milliseconds(at_ms: int) -> str:
+    """A time as AWS prints it in the context object: ``2026-01-01T00:00:00.000Z``. States in a row have the same."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import socket
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -26,6 +25,7 @@ from holdfast.cli.values import duration
 from holdfast.errors import ConfigurationError
 from holdfast.http.authentication import BearerTokens
 from holdfast.http.metrics_port import metrics_port as metrics_port_of
+from holdfast.runtime.collecting import frozen
 from holdfast.runtime.meters import meters_of
 from holdfast.runtime.metrics import write_metrics
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, stop_requested
@@ -51,9 +51,6 @@ TEXTS: Final[dict[str, str]] = {
 """Each event of ``holdfast run``: its ``event`` in JSON, and what people read."""
 
 Report = Callable[..., None]
-
-COLLECT_AFTER_OBJECTS: Final = 10_000
-"""How many new objects between two searches for reference cycles; Python's 700 are few for thousands of executions."""
 
 
 @click.command(
@@ -227,29 +224,13 @@ async def _serve(
     await asyncio.sleep(0)  # so that the signal handlers are set before we report that we are ready
     report("ready", pid=os.getpid(), home=app.home_url, workflows=workflows)
     try:
-        with patient_collector():
+        with frozen(app.limits.collect_after):
             async with port:
                 await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
         report("stopping", pid=os.getpid())
     finally:
         for each in asked:
             each.cancel()
-
-
-@contextlib.contextmanager
-def patient_collector() -> Generator[None]:
-    """Have Python search for reference cycles less often, and not among the objects loaded by now.
-
-    This process is ours, and an execution leaves no cycles behind: nearly every search would find nothing.
-    """
-    usual = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(COLLECT_AFTER_OBJECTS, *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-        gc.unfreeze()
 
 
 async def _supervisor_gone() -> None:

@@ -233,7 +233,7 @@ class OffloadingStore:
                 return Page(tuple(items), cursor=items[-1].sort)
             items.append(await self._whole(item))
             size_bytes += len(items[-1].body)
-        return Page(tuple(items), page.cursor)
+        return replace(page, items=tuple(items))
 
     async def due(self, before: int, *, after: str | None = None, limit: int = 1000) -> Page:
         """See ``Store.due``. Bodies are left out."""

@@ -144,19 +144,6 @@ class Host:
         for partition in partitions:
             wake(partition, self.home, self)
 
-    def superseded(self, partition: str) -> None:
-        """Another process has worked on this entity: what is in memory of it here is of no more use. There is nothing
-        to do for it, so nothing is claimed.
-        """
-        self.wakeups.cancel(partition)
-        entity = self.entities.get(partition)
-        if entity is None:
-            return
-        if entity.turn is None and not entity.has_news:
-            self.forget(entity)
-        else:
-            entity.notify()  # it is ours, or is about to be: its turn finds out who owns it
-
     def check_at(self, partition: str, due_at: int) -> None:
         """Look at an entity at a time (milliseconds), or a little later, never earlier."""
         self.wakeups.check_at(self, partition, due_at)

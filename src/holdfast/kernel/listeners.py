@@ -14,10 +14,19 @@ Ended = Callable[[Conclusion | None], object]
 class Watchers:
     """Callbacks by entity. Each is called once, when this process itself concludes the entity or releases it."""
 
-    __slots__ = ("_by_partition",)
+    __slots__ = ("_by_partition", "_ending")
 
     def __init__(self) -> None:
         self._by_partition: dict[str, dict[object, Ended]] = {}
+        self._ending = set[str]()
+
+    def ends(self, partition: str) -> None:
+        """The end of the entity is written from now on."""
+        self._ending.add(partition)
+
+    def is_ending(self, partition: str) -> bool:
+        """Whether the end may be in the store, while this process has no answer: it may have been taken back since."""
+        return partition in self._ending
 
     def add(self, partition: str, key: object, ended: Ended) -> None:
         """Call ``ended`` when the entity ends here; one callback per ``key``."""
@@ -31,6 +40,7 @@ class Watchers:
 
     def notify(self, partition: str, conclusion: Conclusion | None) -> None:
         """The entity has ended, or is not ours any more."""
+        self._ending.discard(partition)
         for ended in self._by_partition.pop(partition, {}).values():
             ended(conclusion)
 

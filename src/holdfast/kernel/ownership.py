@@ -175,6 +175,7 @@ async def leave(entity: Entity, left: Left, host: Host, *, as_released: bool = F
     match left:
         case Ended(head, others):
             posts = () if head.expires_at is None else head.posts
+            host.watchers.ends(entity.partition)
         case head:
             others, posts = head.others, ()
     while True:

@@ -8,13 +8,14 @@ from functools import partial
 from typing import Final
 
 from holdfast.errors import StoreError, StoreUnusable
+from holdfast.hints import Hint, News
 from holdfast.items import Item
 from holdfast.kernel.backlog_count import BacklogCount, due_at, is_parked
 from holdfast.kernel.host import Host, holds
 from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
 from holdfast.kernel.renewal import renew
 from holdfast.paging import Pages
-from holdfast.ports import LATE_MS, Hint, News, Page
+from holdfast.ports import LATE_MS, Page
 
 PURGE_BATCH: Final = 500
 
@@ -73,7 +74,7 @@ class Sweeper:
             case None:
                 self._sweep_all()
             case News(partition):
-                self._host.superseded(partition)
+                _superseded(partition, self._host)
             case partition if _in_memory(self._host, partition):
                 self._host.check(partition)
             case partition if self._host.model_of(partition) is not None:
@@ -195,6 +196,20 @@ class Sweeper:
 def due_pages(host: Host, until: int) -> Pages[Page]:
     """The heads that are due by then (milliseconds), page by page. Raises like ``Store.due``."""
     return Pages(lambda after: host.home.store.due(until, after=after))
+
+
+def _superseded(partition: str, host: Host) -> None:
+    """Another process has worked on an entity: what is in memory of it here is of no more use. There is nothing to do
+    for it, so nothing is claimed.
+    """
+    host.wakeups.cancel(partition)
+    entity = host.entities.get(partition)
+    if entity is None:
+        return
+    if entity.turn is None and not entity.has_news:
+        host.forget(entity)
+    else:
+        entity.notify()  # it is ours, or is about to be: its turn finds out who owns it
 
 
 def _in_memory(host: Host, partition: str) -> bool:

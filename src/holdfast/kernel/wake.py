@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.ports import News
+from holdfast.hints import News
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock

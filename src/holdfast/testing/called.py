@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.errors import StoreUnavailable
-from holdfast.ports import Hint, News, WakeUp
+from holdfast.hints import Hint, News
+from holdfast.ports import WakeUp
 from holdfast.testing.faults import DelayRing, DoubleRing, EarlyRing, LoseRing
 from holdfast.testing.process import Process, ProcessDied
 from holdfast.testing.virtual_time import outside

@@ -18,8 +18,9 @@ from msgspec.structs import replace
 
 from holdfast.backends.memory.store import MemoryStore
 from holdfast.errors import Refused
+from holdfast.hints import Hint, News
 from holdfast.items import ABSENT, EXISTS, HEAD, Delete, Item, Put, Update, Write, place
-from holdfast.ports import Blobs, Doorbell, Hint, Home, News, Page, Sequencer, SqlCursor, SqlTransactions, Store
+from holdfast.ports import Blobs, Doorbell, Home, Page, Sequencer, SqlCursor, SqlTransactions, Store
 from holdfast.testing.faults import (
     DelayRing,
     DoubleRing,

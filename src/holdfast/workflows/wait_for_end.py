@@ -85,11 +85,15 @@ async def _look(
 
 @contextmanager
 def _notified(runtime: Runtime, partition: str, future: asyncio.Future[Ended | None]) -> Generator[None]:
-    """Inside the block, resolve the future at the end, if this process sees it, and at every wake-up of the entity."""
+    """Inside the block, resolve the future at the end, if this process sees it, and at every wake-up of the entity.
+
+    An end that is written by now may have been taken back by a retry that the caller knows of, so the wait looks again.
+    """
     host, listener = runtime.host, partial(_resolve, future)
     runtime.wake_listeners.add(partition, listener)
     if host is not None:
-        host.watchers.add(partition, future, partial(_conclude, future))
+        tell = _look_again if host.watchers.is_ending(partition) else _conclude
+        host.watchers.add(partition, future, partial(tell, future))
     try:
         yield
     finally:
@@ -100,6 +104,10 @@ def _notified(runtime: Runtime, partition: str, future: asyncio.Future[Ended | N
 
 def _conclude(future: asyncio.Future[Ended | None], conclusion: Conclusion | None) -> None:
     _resolve(future, None if conclusion is None else Ended(conclusion.status, conclusion.body))
+
+
+def _look_again(future: asyncio.Future[Ended | None], _conclusion: Conclusion | None) -> None:
+    _resolve(future)
 
 
 def _resolve(future: asyncio.Future[Ended | None], ended: Ended | None = None) -> None:

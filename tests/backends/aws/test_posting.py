@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 from tests.backends.aws.faults import FaultyConnection
 
-from holdfast.backends.aws import DynamoStore, Transport, sending
+from holdfast.backends.aws import DynamoStore, Transport, enclosing, sending
 from holdfast.backends.aws.enclosing import LARGEST_MESSAGE_BYTES, MOST_BYTES
 from holdfast.backoff import Pauses
 from holdfast.errors import Refused, StoreUnavailable
@@ -167,6 +167,35 @@ async def test_a_full_head_takes_no_more_until_its_reader_has_found_no_parcel(ne
     assert await post.there() == {sort_of(200): b"hello"}
     stored = await post.connection.connection.send("GetItem", _key(post, "@"))
     assert sort_of(200) in stored["Item"]
+
+
+async def test_the_owner_takes_messages_out_of_more_parcels_than_are_remembered(
+    new_post: NewPost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post = await new_post()
+    for number in range(1, 13):
+        await post.store.write(message(2 * number, LARGE), message(2 * number + 1, LARGE), wake())
+    monkeypatch.setattr(enclosing, "MOST_PARCELS", 3)
+    owner = await other_store(post)
+    there = [item.sort for item in (await owner.query("p", prefix="i#")).items]
+    assert len(there) == 24
+    for first in range(0, 24, 6):
+        await owner.write(
+            Update(partition="p", when=OPEN), *(Delete("p", sort, EXISTS) for sort in there[first : first + 6])
+        )
+    assert await post.there() == {}
+
+
+async def test_a_page_says_how_many_messages_it_has_seen_in_parcels(new_post: NewPost) -> None:
+    post = await new_post()
+    for number in range(1, 6):
+        await post.store.write(message(2 * number, LARGE), message(2 * number + 1, LARGE), wake())
+    page = await post.store.query("p", prefix="i#", limit=7)
+    assert (len(page.items), page.behind) == (7, 3)
+    page = await post.store.query("p", prefix="i#", after=page.cursor, limit=2)
+    assert (len(page.items), page.behind) == (2, 1)
+    page = await post.store.query("p", prefix="i#", after=page.cursor, limit=2)
+    assert (len(page.items), page.behind, page.cursor) == (1, 0, None)
 
 
 def _key(post: Post, sort: str) -> dict[str, Any]:

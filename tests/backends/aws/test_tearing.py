@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from random import Random
 from types import ModuleType
@@ -136,11 +137,21 @@ async def one_reading(home: Home, partition: str, prefix: str, limit: int | None
     return list((await home.store.query(partition, prefix=prefix, limit=limit or 1000)).items)
 
 
+async def one_page(home: Home, partition: str, prefix: str, known: Container[str]) -> tuple[Sequence[Item], bool]:
+    page = await home.store.query(partition, prefix=prefix)
+    return page.items, page.cursor is not None
+
+
 @pytest.mark.parametrize(
-    ("reader", "told"), [(actor_stages, "messages"), (execution_stages, "signals"), (relay, "events")]
+    ("reader", "name", "read", "told"),
+    [
+        (actor_stages, "arrived_next", one_page, "messages"),
+        (execution_stages, "arrived", one_reading, "signals"),
+        (relay, "arrived", one_reading, "events"),
+    ],
 )
 def test_a_reader_that_takes_what_one_reading_shows_is_found(
-    reader: ModuleType, told: str, client: Any, dynamodb: str, monkeypatch: pytest.MonkeyPatch
+    reader: ModuleType, name: str, read: Any, told: str, client: Any, dynamodb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader, "arrived", one_reading)
+    monkeypatch.setattr(reader, name, read)
     assert any(told in played(client, seed).wrong() for seed in range(SEEDS_OF_A_BUG))

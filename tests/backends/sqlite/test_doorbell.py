@@ -17,7 +17,7 @@ from holdfast.backends.sqlite import SocketDoorbell, bell_folder, doorbell
 from holdfast.backends.sqlite.bell_folder import DEAD, beside
 from holdfast.backends.sqlite.doorbell import HELLO, RING_BYTES, new_owner
 from holdfast.errors import StoreUnusable
-from holdfast.ports import Hint, News
+from holdfast.hints import Hint, News
 
 
 @pytest.fixture

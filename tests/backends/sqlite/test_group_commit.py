@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any
 
 import apsw
@@ -12,8 +13,9 @@ import pytest
 
 import holdfast as hf
 from holdfast import persist
+from holdfast.backends.memory import open_memory_home
 from holdfast.backends.sqlite import SqliteStore, writer
-from holdfast.backends.sqlite.batch import Call, Outcome
+from holdfast.backends.sqlite.batch import GUARDED_BATCHES, Call, Outcome
 from holdfast.errors import InvalidInput, Refused, StoreUnavailable, StoreUnusable
 from holdfast.items import (
     ABSENT,
@@ -116,12 +118,12 @@ class TestCosts:
                 await home.store.write(Put(Item("p"), ABSENT))
             assert home.store.statements - before == 2
 
-    async def test_several_items_cost_a_savepoint_more(self, open_home) -> None:
+    async def test_several_items_cost_one_statement_each(self, open_home) -> None:
         async with open_home() as home:
             await home.store.write(Put(Item("p")))
             before = home.store.statements, home.store.commits
             await home.store.write(Put(Item("p", "j/1"), ABSENT), Update(partition="p", add_revision=1))
-            assert (home.store.statements - before[0], home.store.commits - before[1]) == (4, 1)
+            assert (home.store.statements - before[0], home.store.commits - before[1]) == (2, 1)
 
     async def test_reads_are_one_statement_each_and_no_commit(self, open_home) -> None:
         async with open_home() as home:
@@ -185,6 +187,93 @@ class TestSharing:
             await answer
             await asyncio.sleep(0)
             assert seen == [True]
+
+
+class TestSavepoints:
+    """Calls of several writes have none until one is refused half-way."""
+
+    async def test_a_refusal_half_way_undoes_its_own_call_only_and_makes_the_next_batches_careful(
+        self, open_home
+    ) -> None:
+        async with open_home() as home:
+            calls = [
+                home.store.write(Put(Item("a")), Put(Item("a", "1"))),
+                home.store.write(Put(Item("b")), Put(Item("a"), ABSENT), Put(Item("c"))),
+                home.store.write(Put(Item("d")), Put(Item("d", "1"))),
+            ]
+            first, refused, last = await asyncio.gather(*calls, return_exceptions=True)
+            assert (first, last) == ([None, None], [None, None])
+            assert isinstance(refused, Refused)
+            assert (refused.index, refused.item) == (1, Item("a"))
+            assert home.store.commits == 1
+            assert [item.partition for item in (await home.store.scan("")).items] == ["d", "a"]
+            costs = [await cost_of_two(home.store, number) for number in range(GUARDED_BATCHES + 2)]
+            assert costs == [4] * GUARDED_BATCHES + [2, 2]
+
+    async def test_a_refusal_of_the_first_write_runs_nothing_again(self, open_home) -> None:
+        async with open_home() as home:
+            await home.store.write(Put(Item("a")))
+            before = home.store.statements
+            with pytest.raises(Refused):
+                await home.store.write(Put(Item("a"), ABSENT), Put(Item("b")))
+            assert home.store.statements - before == 2  # the write, and a look at what is in its way
+            assert await cost_of_two(home.store, 0) == 2
+
+    async def test_a_job_runs_once_whatever_is_refused_in_its_batch(self, open_home) -> None:
+        async with open_home() as home:
+            ran: list[str] = []
+            calls = [
+                home.store._submit(lambda _: ran.append("job")),
+                home.store.write(Put(Item("b")), Put(Item("c"), EXISTS)),
+            ]
+            _, refused = await asyncio.gather(*calls, return_exceptions=True)
+            assert isinstance(refused, Refused)
+            assert ran == ["job"]
+            assert (await home.store.scan("")).items == ()
+
+    @pytest.mark.parametrize("seed", range(20))
+    async def test_a_batch_does_what_its_calls_do_one_by_one(self, open_home, seed: int) -> None:
+        random, model, undone = Random(seed), open_memory_home().store, 0
+        async with open_home() as home:
+            for _ in range(10):
+                home.store.runner._guarded_batches = 0
+                calls = [some_writes(random) for _ in range(8)]
+                told = await asyncio.gather(*[home.store.write(*call) for call in calls], return_exceptions=True)
+                for call, outcome in zip(calls, told, strict=True):
+                    (expected,) = await asyncio.gather(model.write(*call), return_exceptions=True)
+                    if isinstance(expected, Refused):
+                        assert isinstance(outcome, Refused)
+                        assert (outcome.index, outcome.item) == (expected.index, expected.item)
+                        undone += expected.index > 0
+                    else:
+                        assert list(outcome) == list(expected)
+            for partition in "abc":
+                here, there = await home.store.query(partition), await model.query(partition)
+                assert here.items == there.items
+        assert undone
+
+
+async def cost_of_two(store: SqliteStore, number: int) -> int:
+    before = store.statements
+    await store.write(Put(Item(f"p{number}")), Put(Item(f"q{number}")))
+    return store.statements - before
+
+
+def some_writes(random: Random) -> list[Write]:
+    """One to three writes of different items, each of which may be refused."""
+    places = random.sample([(partition, sort) for partition in "abc" for sort in (HEAD, "1")], random.randint(1, 3))
+    return [some_write(random, *place) for place in places]
+
+
+def some_write(random: Random, partition: str, sort: str) -> Write:
+    when = random.choice([ABSENT, EXISTS, RevisionIs(random.randint(0, 3))])
+    match random.randint(0, 3):
+        case 0:
+            return Delete(partition, sort, when)
+        case 1:
+            return Update(partition=partition, sort=sort, when=EXISTS if when == ABSENT else when, add_revision=1)
+        case _:
+            return Put(Item(partition, sort, revision=random.randint(0, 3)), when)
 
 
 class TestFaultsOfOneCall:

@@ -509,12 +509,12 @@ class TestFullDisk:
 
             attempt, attempts = store.runner._run_once, 0
 
-            def locked_after_the_first_half(calls: Any, culprits: Any) -> Any:
+            def locked_after_the_first_half(*arguments: Any) -> Any:
                 nonlocal attempts
                 attempts += 1
                 if attempts == 3:
                     lock(None)
-                return attempt(calls, culprits)
+                return attempt(*arguments)
 
             store.runner._run_once = locked_after_the_first_half
             small = store.write(Update(partition="p", when=EXISTS, add_revision=1))

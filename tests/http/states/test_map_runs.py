@@ -176,6 +176,9 @@ async def test_a_redrive_of_the_execution_redrives_the_same_map_run(begun, work,
         assert json.loads((await ended(boto, "m", "e"))["output"]) == ["a", "bad", "b"]
         assert await only_run(boto) == map_run
         told = await boto.describe_map_run(mapRunArn=map_run)
+        events = (await boto.get_execution_history(executionArn=execution("m", "e")))["events"]
+    (redriven,) = [each for each in events if each["type"] == "MapRunRedriven"]
+    assert redriven["mapRunRedrivenEventDetails"] == {"mapRunArn": map_run, "redriveCount": 1}
     assert (told["status"], told["redriveCount"], told["executionCounts"]["succeeded"]) == ("SUCCEEDED", 1, 3)
     assert told["redriveDate"] >= told["startDate"]
 

@@ -138,11 +138,12 @@ class Delivery(Struct, eq=False):
 class Queue:
     """The deliveries that wait: ``calls`` of this process, ``mail`` from the inbox, and what is to come later.
 
-    ``known`` are the places of the messages that were taken in; ``looks`` counts the looks into the inbox. Of one of
-    the ``suspects`` the last owner may have died.
+    ``known`` are the places of the messages that were taken in; ``looks`` counts the looks into the inbox. A look takes
+    in the first ones of many: ``more`` may wait there, all of which come after them. Of one of the ``suspects`` the
+    last owner may have died.
     """
 
-    __slots__ = ("_later", "_passed_over", "calls", "known", "looks", "mail", "suspects")
+    __slots__ = ("_later", "_passed_over", "calls", "known", "looks", "mail", "more", "suspects")
 
     def __init__(self) -> None:
         self.calls: deque[Delivery] = deque()
@@ -150,6 +151,7 @@ class Queue:
         self.known: set[str] = set()
         self.suspects: set[str] = set()
         self.looks = 0
+        self.more = False
         self._later: list[tuple[int, str, Delivery]] = []
         self._passed_over = 0
 
@@ -198,6 +200,25 @@ class Queue:
         return len(self.mail) >= PLENTY
 
     @property
+    def runs_short(self) -> bool:
+        """Whether the inbox is to be looked into because what was taken in from it does not last."""
+        return self.more and (not self.has_plenty or self._is_behind_more)
+
+    @property
+    def _is_behind_more(self) -> bool:
+        """Whether the first call was sent later than all messages that were taken in, and so perhaps than others."""
+        return (
+            self.more
+            and bool(self.calls)
+            and (not self.mail or self.mail[-1].call.sent_at <= self.calls[0].call.sent_at)
+        )
+
+    @property
+    def waits(self) -> bool:
+        """Whether there are messages that are not to wait for their time."""
+        return self.more or bool(self.mail)
+
+    @property
     def has_later(self) -> bool:
         """Whether there are messages that wait for their time."""
         return bool(self._later)
@@ -219,7 +240,7 @@ class Queue:
             self._passed_over = 0
             return self.mail.popleft()
         self._passed_over += mail_waits
-        if not self.calls or (unread and self.calls[0].behind > self.looks):
+        if not self.calls or (unread and self.calls[0].behind > self.looks) or self._is_behind_more:
             return None
         return self.calls.popleft()
 
@@ -262,6 +283,7 @@ class Queue:
         self.mail.clear()
         self._later.clear()
         self.known.clear()
+        self.more = False
 
 
 def _due_timer(record: ActorRecord, now: int) -> Delivery | None:

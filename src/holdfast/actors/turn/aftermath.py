@@ -222,22 +222,27 @@ class Aftermath(Struct, frozen=True):
         """What is to be committed for a call that was answered, with what it has sent. Its message leaves the inbox,
         and its reply is kept if it may be asked for: from elsewhere, or again.
         """
+        kept, reply, paged = self._for_repeats(outcome, version)
+        writes = (*sent, *kept, *self._receipt())
+        return Finished(self.delivery, outcome, version, writes, to_wake, reply, paged)
+
+    def _for_repeats(self, outcome: Replied, version: Version) -> tuple[tuple[Write, ...], Reply | None, str]:
+        """How a repeat of the call is known: what is written for it next to the head, what it is answered, and the id
+        that goes into the page of the commit.
+        """
         call = self.delivery.call
-        if self._is_only_noted:
-            paged = "" if call.id in version.record.recent else call.id
-            known = applied(call) if paged or call.origin is not None else None
-            return Finished(self.delivery, outcome, version, (*sent, *self._receipt()), to_wake, known, paged)
-        if not call.known:
-            known = None if call.origin is None else applied(call)
-            return Finished(self.delivery, outcome, version, (*sent, *self._receipt()), to_wake, known)
+        if self._is_only_noted and call.id not in version.record.recent:
+            return (), applied(call), call.id
+        if self._is_only_noted or not call.known:
+            return (), None if call.origin is None else applied(call), ""
         there = kept_in(version.record, call.id, self._now)
         if there is not None and may_be_in_head(self.delivery, self.partition, self.kind, self.runtime.home):
-            return Finished(self.delivery, outcome, version, (*sent, *self._receipt()), to_wake, there.reply)
+            return (), there.reply, ""
         reply = self._reply(outcome)
         # An error has changed nothing, so a caller that is repaired later may have it tried again.
         kept = self._item(reply, None if call.kept and not reply.error else self._now + self._window_ms)
         named = () if call.origin is None or reply.error else self._for_request(call.origin, reply)
-        return Finished(self.delivery, outcome, version, (*sent, Put(kept), *named, *self._receipt()), to_wake, reply)
+        return (Put(kept), *named), reply, ""
 
     def _reply(self, outcome: Replied) -> Reply:
         """What a repeat of the call is answered."""

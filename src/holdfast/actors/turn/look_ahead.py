@@ -24,20 +24,21 @@ MOST_ANSWERS: Final = 100
 
 
 async def unanswered(actor: ActorEntity, store: Store) -> set[str]:
-    """The ids of the messages that wait and have no answer. A single one looks for itself."""
+    """The ids of the messages that wait and have no answer. A single new one looks for itself."""
     assert actor.state is not None
     record, partition = actor.state.version.record, actor.partition
     waiting = {each.call.id for each in actor.queue.mail if each.call.known}
-    ids = sorted(waiting - record.replies.keys() - record.recent.keys() - actor.uncommitted.replies.keys())
+    known = actor.state.unanswered & waiting
+    ids = sorted(waiting - known - record.replies.keys() - record.recent.keys() - actor.uncommitted.replies.keys())
     if len(ids) < 2:
-        return set()
+        return known
     applied = await on_pages(ids, record, partition, store)
     behind = ids[0][:-1]
     prefix, after = REPLY_PREFIX + _common(behind, ids[-1]), REPLY_PREFIX + behind
     page = await store.query(partition, prefix=prefix, after=after, limit=MOST_ANSWERS)
     answered = {item.sort.removeprefix(REPLY_PREFIX) for item in page.items}
     seen = ids if page.cursor is None else [id for id in ids if id <= max(answered, default="")]
-    return set(seen) - answered - applied
+    return known | (set(seen) - answered - applied)
 
 
 def _common(one: str, other: str) -> str:

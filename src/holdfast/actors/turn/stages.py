@@ -38,7 +38,7 @@ from holdfast.actors.turn.make_room import make_room
 from holdfast.actors.turn.perform import perform
 from holdfast.actors.turn.performed import Version, writes_of
 from holdfast.clock import elapsed_seconds
-from holdfast.coordination.arrived import arrived
+from holdfast.coordination.arrived import arrived_next
 from holdfast.coordination.inbox import INBOX_PREFIX, NEVER_WOKEN
 from holdfast.coordination.lease import Closed, Fenced, Held
 from holdfast.errors import Refused, StoreUnusable
@@ -118,7 +118,9 @@ class ActorStages(Struct, frozen=True, gc=False):
 
     async def run(self, entity: ActorEntity, host: Host, /) -> Next:
         """See ``Stages``."""
-        if await run_calls(entity, self.runtime, host):
+        more_runs, runs_on = await run_calls(entity, self.runtime, host), not (entity.halting or host.draining)
+        entity.unread |= runs_on and entity.queue.runs_short
+        if more_runs:
             if entity.unread:  # the head is read next, and a commit at that time would move its epoch on
                 await commit(entity, self.runtime, host)
             return AGAIN
@@ -224,9 +226,13 @@ async def acknowledge(actor: ActorEntity, host: Host, *, besides: int = 0) -> No
 
 
 async def read_inbox(actor: ActorEntity, host: Host) -> None:
-    """Take in every message that is new."""
-    for message in await arrived(host.home, actor.partition, INBOX_PREFIX):
-        actor.queue.add_message(message, host.clock.now_ms())
+    """Take in the next messages that are new. The rest is read when most of these have run: a look at all of many takes
+    longer than they may wait.
+    """
+    queue = actor.queue
+    found, queue.more = await arrived_next(host.home, actor.partition, INBOX_PREFIX, queue.known)
+    for message in found:
+        queue.add_message(message, host.clock.now_ms())
 
 
 # ── Run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -318,7 +324,7 @@ async def rest_at_once(actor: ActorEntity, host: Host) -> Rest | None:
     due = actor.next_due()
     if actor.departures.under_way or any(is_departure(each, actor.partition) for each in writes_of(left.finished)):
         return None  # it is released when that is delivered
-    if actor.has_news or actor.queue.mail or (due is not None and due <= host.clock.now_ms()):
+    if actor.has_news or actor.queue.waits or (due is not None and due <= host.clock.now_ms()):
         return None
     if actor.passing and any(place(each)[1].startswith(PARKED_PREFIX) for each in writes_of(left.finished)):
         return None  # whether it is to be forgotten is known when that is in the store
@@ -331,7 +337,7 @@ async def rest_of(actor: ActorEntity, host: Host) -> Rest:
     due = actor.next_due()
     if actor.halting:
         return Rest(HALTED, None, None)
-    if actor.queue.mail:
+    if actor.queue.waits:
         return Rest(READY, due if due is not None else host.clock.now_ms(), None)
     if actor.state.version.deleted and not actor.queue.has_later:
         return Rest(DELETED, due, None)

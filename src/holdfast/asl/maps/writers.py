@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from holdfast.asl.definition import Map
@@ -109,4 +108,4 @@ def _told(child: Child, outcome: Outcome) -> dict[str, Any]:
 
 
 def _date(ms: int) -> str:
-    return iso_milliseconds(datetime.fromtimestamp(ms / 1000, UTC))
+    return iso_milliseconds(ms)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from holdfast.asl.definition import State, Task
@@ -94,7 +93,7 @@ def waits(state: State) -> bool:
 
 def made_context(request: Request, state: State, value: Any, now_ms: int, execution: str) -> dict[str, Any]:
     """The context of an execution that has only this state. ``execution`` is its name."""
-    now = iso_milliseconds(datetime.fromtimestamp(now_ms / 1000, UTC))
+    now = iso_milliseconds(now_ms)
     machine = f"{execution}-machine"
     own: dict[str, Any] = {"EnteredTime": now, "Name": "StateName"}
     if isinstance(state, Working):

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from holdfast.backends.aws.bellringer import Bellringer
 from holdfast.clock import Clock
-from holdfast.ports import AHEAD_MS, Hint, News, WakeUp
+from holdfast.hints import Hint, News
+from holdfast.ports import AHEAD_MS, WakeUp
 
 SILENT_MS: Final = 60_000
 """How long no wake-up is sent after one that no function could ever have received."""

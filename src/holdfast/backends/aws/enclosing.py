@@ -154,6 +154,11 @@ class Known:
         found = self._parcels.use((partition, within))
         return found if found is not None and sort in found.bodies else None
 
+    def parcels_with(self, partition: str, sorts: Iterable[str]) -> set[str]:
+        """The sort keys of the parcels that these messages are in, as far as they are in one."""
+        found = (self._where.get((partition, sort)) for sort in sorts)
+        return {within for within in found if isinstance(within, str)}
+
     def is_remembered(self, partition: str, sort: str) -> bool:
         """Whether this process has put a message there, or has seen it."""
         return (partition, sort) in self._where
@@ -277,19 +282,17 @@ def _fits(put: Put) -> bool:
 
 def merged(found: Page, enclosed: Sequence[Item], prefix: str, after: str | None, limit: int) -> Page:
     """A page of items with those among them that are enclosed in the head, in the order of their sort keys."""
-    fitting = [
-        item
-        for item in enclosed
-        if item.sort.startswith(prefix)
-        and (after is None or item.sort > after)
-        and (found.cursor is None or item.sort <= found.cursor)
-    ]
+    fitting = {
+        item.sort: item for item in enclosed if item.sort.startswith(prefix) and (after is None or item.sort > after)
+    }
     if not fitting:
         return found
-    every = sorted({item.sort: item for item in (*found.items, *fitting)}.values(), key=attrgetter("sort"))
-    if len(every) <= limit:
-        return Page(tuple(every), found.cursor)
-    return Page(tuple(every[:limit]), every[limit - 1].sort)
+    every = sorted((fitting | {item.sort: item for item in found.items}).values(), key=attrgetter("sort"))
+    shown = [item for item in every if found.cursor is None or item.sort <= found.cursor][:limit]
+    if len(shown) == len(every):
+        return Page(tuple(shown), found.cursor)
+    cursor = shown[-1].sort if len(shown) == limit else found.cursor
+    return Page(tuple(shown), cursor, behind=len(every) - len(shown))
 
 
 # ── A refusal ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,6 +6,7 @@ that it sees in the head, or that is marked there.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,15 +49,20 @@ class Reader:
         return next((item for item in within if item.sort == sort), None)
 
     async def look(self, partition: str, writes: Sequence[Write]) -> None:
-        """See where the messages of a call are that it deletes, or puts once more."""
+        """See where the messages of a call are that it deletes, or puts once more.
+
+        A parcel that was seen is read by its key: where there are many, not all of them are remembered.
+        """
         head = await self.stored(partition, HEAD)
-        sorts = [sort for there, sort in map(place, writes) if there == partition and is_message(sort)]
-        within = {item.sort for item in (self._known.head(head) if head is not None else ())}
-        for prefix in {sort[:2] for sort in sorts if sort not in within}:
-            within |= {item.sort for item in await self._parcels(partition, prefix)}
-        for sort in sorts:
-            if sort not in within:
-                self._known.separate(partition, sort)
+        missing = {sort for there, sort in map(place, writes) if there == partition and is_message(sort)}
+        missing -= {item.sort for item in (self._known.head(head) if head is not None else ())}
+        seen = self._known.parcels_with(partition, missing)
+        for wire in await asyncio.gather(*(self.stored(partition, parcel) for parcel in seen)):
+            missing -= {item.sort for item in ([] if wire is None else self._opened(partition, wire))}
+        for prefix in {sort[:2] for sort in missing}:
+            missing -= {item.sort for item in await self._parcels(partition, prefix)}
+        for sort in missing:
+            self._known.separate(partition, sort)
 
     async def query(self, partition: str, prefix: str, after: str | None, limit: int) -> Page:
         """See ``Store.query``. A page ends at 1 MB, and the last one may be empty."""
@@ -80,7 +86,7 @@ class Reader:
         """
         head = await self.stored(partition, HEAD)
         wires, cursor = await self._read(partition, prefix, None, limit)
-        parcels = [opened(wire) for wire in wires if is_parcel(wire["s"]["S"])]
+        parcels = [wire for wire in wires if is_parcel(wire["s"]["S"])]
         if cursor is not None and is_parcel(cursor):
             wires, end = await self._read(partition, prefix, prefix + LAST, limit)
             until = first_of(cursor)
@@ -88,9 +94,8 @@ class Reader:
             wires = [wire for wire in wires if wire["s"]["S"] <= cursor]
         found = self._plain(partition, wires, cursor)
         within = [] if head is None else self._known.head(head)
-        for parcel in parcels:
-            self._known.parcel(partition, parcel)
-            within += messages_in(partition, parcel)
+        for wire in parcels:
+            within += self._opened(partition, wire)
         all_enclosed = not (found.items or parcels) and cursor is None
         if head is not None and all_enclosed:
             await self._enclose_again(head, prefix)
@@ -110,11 +115,16 @@ class Reader:
         after: str | None = None
         while True:
             wires, after = await self._read(partition, prefix + MARK, after, None)
-            for parcel in map(opened, wires):
-                self._known.parcel(partition, parcel)
-                found += messages_in(partition, parcel)
+            for wire in wires:
+                found += self._opened(partition, wire)
             if after is None:
                 return found
+
+    def _opened(self, partition: str, wire: Attributes) -> list[Item]:
+        """The messages in a parcel as it is stored."""
+        parcel = opened(wire)
+        self._known.parcel(partition, parcel)
+        return messages_in(partition, parcel)
 
     def _plain(self, partition: str, wires: Sequence[Attributes], cursor: str | None) -> Page:
         """A page without the parcels in it."""

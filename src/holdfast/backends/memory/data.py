@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from holdfast.bus import BusEvent
+from holdfast.hints import Hint
 from holdfast.ids import new_id
 from holdfast.items import HEAD, Item
-from holdfast.ports import Hint
 
 
 class StoredBlob(Struct, frozen=True):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from holdfast.backends.memory.data import MemoryData
-from holdfast.ports import Hint, News
+from holdfast.hints import Hint, News
 
 
 class MemoryDoorbell:

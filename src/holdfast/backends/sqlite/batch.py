@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
 
@@ -34,9 +34,18 @@ Job = Callable[["BatchRunner"], Any]
 
 Call = Sequence[Write] | Job
 
+T = TypeVar("T")
+
 _logger = logging.getLogger("holdfast")
 
+GUARDED_BATCHES: Final = 20
+"""After a refusal half-way through a call, in how many batches each call of several writes has a savepoint."""
+
 _NOTHING: Final[tuple[Item | None, ...]] = (None,)
+
+
+ApplyAll = Callable[[Sequence[Write]], list[Item | None]]
+"""How the writes of one call are applied: all of them, or none."""
 
 
 class Outcome(NamedTuple):
@@ -44,6 +53,10 @@ class Outcome(NamedTuple):
 
     answer: Any
     error: Exception | None = None
+
+
+class HalfAppliedError(Exception):
+    """A write of a call was refused that has no savepoint, and others of it were applied: the batch must run again."""
 
 
 class TransactionLostError(Exception):
@@ -78,6 +91,8 @@ class BatchRunner:
         self.commit_seconds = 0.0
         """How long the last COMMIT took: nearly all of it is the wait for the disk."""
         self._is_full = False
+        self._guarded_batches = 0
+        """How many of the next batches have a savepoint for each call of several writes."""
         self._run = connection.cursor().execute
         self._changes = connection.changes
 
@@ -118,9 +133,12 @@ class BatchRunner:
 
     def _run_whole(self, calls: Sequence[Call]) -> list[Outcome]:
         culprits: dict[int, Outcome] = {}
+        apply_all = self._way_to_apply(calls)
         while True:
             try:
-                return self._run_once(calls, culprits)
+                return self._run_once(calls, culprits, apply_all)
+            except HalfAppliedError:  # it was rolled back, and nothing of it was answered yet
+                self._guarded_batches, apply_all = GUARDED_BATCHES, self._guarded
             except TransactionLostError as lost:
                 bare = lost.error.error if isinstance(lost.error, UsersError) else lost.error
                 if isinstance(bare, apsw.BusyError):
@@ -137,7 +155,16 @@ class BatchRunner:
             except (apsw.Error, StoreUnusable) as error:  # of BEGIN or COMMIT: it concerns all calls
                 return [Outcome(None, commit_failed(error, self.path)) for _ in calls]
 
-    def _run_once(self, calls: Sequence[Call], culprits: dict[int, Outcome]) -> list[Outcome]:
+    def _way_to_apply(self, calls: Sequence[Call]) -> ApplyAll:
+        """Savepoints are two statements for each call of several writes, and nearly no call is refused half-way. So
+        they come only after one was; and with jobs, which would run a second time with the batch.
+        """
+        if self._guarded_batches:
+            self._guarded_batches -= 1
+            return self._guarded
+        return self._guarded if any(map(callable, calls)) else self._unguarded
+
+    def _run_once(self, calls: Sequence[Call], culprits: dict[int, Outcome], apply_all: ApplyAll) -> list[Outcome]:
         run = self._run
         # The log may still have its name, and a process that opens the new file would read it.
         self.identity.check_before()
@@ -145,7 +172,9 @@ class BatchRunner:
         # to give up (https://sqlite.org/lang_transaction.html).
         run("BEGIN IMMEDIATE")
         try:
-            outcomes = [culprits.get(index) or self._attempt(index, call) for index, call in enumerate(calls)]
+            outcomes = [
+                culprits.get(index) or self._attempt(index, call, apply_all) for index, call in enumerate(calls)
+            ]
             begun = elapsed_seconds()
             run("COMMIT")
             self.commit_seconds = elapsed_seconds() - begun
@@ -156,7 +185,7 @@ class BatchRunner:
         self.commits += 1
         return outcomes
 
-    def _attempt(self, index: int, call: Call) -> Outcome:
+    def _attempt(self, index: int, call: Call, apply_all: ApplyAll) -> Outcome:
         try:
             if callable(call):
                 return Outcome(self.atomically(lambda: call(self)))
@@ -165,10 +194,10 @@ class BatchRunner:
                 # itself (https://sqlite.org/lang_conflict.html, ABORT).
                 answer = self._apply_one(0, call[0])
                 return Outcome(_NOTHING if answer is None else (answer,))
-            return Outcome(self.atomically(lambda: self.apply(call)))
+            return Outcome(apply_all(call))
         except Refused as refused:
             return Outcome(None, refused)
-        except apsw.FullError:
+        except (apsw.FullError, HalfAppliedError):
             raise
         except Exception as raised:
             if not self.connection.in_transaction:
@@ -183,7 +212,7 @@ class BatchRunner:
             return raised.error
         return raised if callable(call) and not isinstance(raised, apsw.Error) else explained(raised, self.path)
 
-    def atomically(self, action: Callable[[], Any]) -> Any:
+    def atomically(self, action: Callable[[], T]) -> T:
         """Run ``action``; if it raises, undo what it did (https://sqlite.org/lang_savepoint.html)."""
         run = self._run
         self.statements += 2
@@ -198,6 +227,18 @@ class BatchRunner:
             raise
         run("RELEASE holdfast")
         return answer
+
+    def _guarded(self, writes: Sequence[Write]) -> list[Item | None]:
+        return self.atomically(lambda: self.apply(writes))
+
+    def _unguarded(self, writes: Sequence[Write]) -> list[Item | None]:
+        """Raises ``HalfAppliedError`` instead of an error that leaves some of the writes applied."""
+        try:
+            return self.apply(writes)
+        except Exception as error:
+            if isinstance(error, Refused) and error.index == 0:
+                raise
+            raise HalfAppliedError from error
 
     # ── Writes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -6,7 +6,7 @@ The types of rows in apsw's own stubs are so wide that every use of a row would 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, Self, cast
 from urllib.parse import quote
 
 import apsw
@@ -63,6 +63,14 @@ class Database(Protocol):
     """An open database (``apsw.Connection``)."""
 
     authorizer: Callable[[int, str | None, str | None, str | None, str | None], int] | None
+
+    def __enter__(self) -> Self:
+        """Begin a savepoint: what is read until its end is of one moment."""
+        ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, frames: object) -> bool | None:
+        """End it; after an error, undo what was written in it."""
+        ...
 
     @property
     def in_transaction(self) -> bool:

@@ -26,8 +26,8 @@ import msgspec
 
 from holdfast.backends.sqlite.bell_folder import open_bell
 from holdfast.errors import StoreUnusable
+from holdfast.hints import Hint, News
 from holdfast.ids import fingerprint, new_id
-from holdfast.ports import Hint, News
 
 OWNER: Final = re.compile(r"[0-9]{1,10}-([0-9a-f]{8})-[0-9a-f]{12}")
 """The form of an owner's name: process, kernel, random part. Anything else in the folder is left alone."""

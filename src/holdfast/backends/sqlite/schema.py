@@ -111,11 +111,21 @@ ALTER TABLE holdfast_heads ADD COLUMN kind TEXT AS (substr(partition, 1, instr(p
 """
 HEADS_KIND: Final = "CREATE INDEX holdfast_heads_kind ON holdfast_heads (kind, status) WHERE status IS NOT NULL"
 
+# The name of a partition up to its second '#', such as that of all executions of one workflow: the same for these.
+SUBKIND: Final = """
+ALTER TABLE holdfast_heads ADD COLUMN subkind TEXT AS (
+    substr(partition, 1, instr(partition, '#') + instr(substr(partition, instr(partition, '#') + 1), '#'))) VIRTUAL
+"""
+HEADS_SUBKIND: Final = """
+CREATE INDEX holdfast_heads_subkind ON holdfast_heads (subkind, status) WHERE status IS NOT NULL
+"""
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (HEADS, ENTRIES, HEADS_DUE, HEADS_EXPIRED, ENTRIES_EXPIRED, PLACEHOLDERS),
     (BLOBS, BLOB_PIECES, BLOBS_KEPT, *_REFERENCES),
     (SETTINGS, DRAW_SALT, BLOCKED),
     (KIND, HEADS_KIND),
+    (SUBKIND, HEADS_SUBKIND),
 )
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)

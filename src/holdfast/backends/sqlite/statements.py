@@ -71,20 +71,6 @@ WHERE number BETWEEN ?1 AND ?2 AND revision IS NOT NULL
 ORDER BY number DESC LIMIT ?6
 """
 
-# The number of the row that is ?4 rows back in the index of a kind and a status, below ?3: a page reads no more.
-SCAN_STATUS_BOUND: Final = """
-SELECT min(number), count(*) FROM (
-    SELECT number FROM holdfast_heads INDEXED BY holdfast_heads_kind
-    WHERE kind = ?1 AND status = ?2 AND number < ?3 ORDER BY number DESC LIMIT ?4)
-"""
-
-# The heads of one kind and status numbered from ?3 to below ?4 whose partition lies in [?5, ?6), newest first.
-SCAN_STATUS: Final = f"""
-SELECT number, partition, {FIELDS} FROM holdfast_heads INDEXED BY holdfast_heads_kind
-WHERE kind = ?1 AND status = ?2 AND number >= ?3 AND number < ?4 AND +partition >= ?5 AND +partition < ?6
-ORDER BY number DESC LIMIT ?7
-"""
-
 # How many heads of a kind are in each status, from the index alone.
 COUNT_KIND: Final = """
 SELECT status, count(*) FROM holdfast_heads INDEXED BY holdfast_heads_kind

@@ -7,6 +7,7 @@ neither waits for the other, and a read sees every commit that came before it (h
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -15,6 +16,7 @@ from holdfast.backends.sqlite.connection import WRITER_PRAGMAS, open_connections
 from holdfast.backends.sqlite.database import Database, Row
 from holdfast.backends.sqlite.failures import explained
 from holdfast.backends.sqlite.integrity import problems
+from holdfast.backends.sqlite.listing import index_for
 from holdfast.backends.sqlite.schema import SALT
 from holdfast.backends.sqlite.statements import (
     COLLECT_BLOBS,
@@ -28,8 +30,6 @@ from holdfast.backends.sqlite.statements import (
     QUERY_ENTRIES,
     SCAN,
     SCAN_BOUNDS,
-    SCAN_STATUS,
-    SCAN_STATUS_BOUND,
     end_of_prefix,
 )
 from holdfast.backends.sqlite.writer import Writer
@@ -48,7 +48,7 @@ PAGE_ITEMS: Final = 1000
 PAGE_BYTES: Final = 4 * 2**20
 """A page ends once its bodies are together larger than this."""
 
-SCAN_ROWS: Final = 10_000
+SCAN_ROWS: Final = 2_000
 """The most heads that one page of a scan reads: it may be short, or empty, with a cursor to continue from."""
 
 
@@ -141,30 +141,40 @@ class SqliteStore:
     async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
         """See ``Store.scan``. Newest first. A page may be short, or empty, although there are more."""
         (behind,) = (2**63 - 1,) if after is None else _numbers(after, 1)
-        if status is not None and "#" in prefix:
-            return self._scan_status(prefix, status, behind, page_size(limit))
+        if "#" in prefix:
+            return self._list(prefix, status, behind, page_size(limit))
         ((newest, oldest),) = self.rows(SCAN_BOUNDS, (behind,))
         if newest is None:
             return Page(())
         last = max(newest - SCAN_ROWS + 1, oldest)
-        count = page_size(limit)
-        parameters = (last, newest, prefix, end_of_prefix(prefix), status, count + 1)
-        page = self.read_page(SCAN, parameters, count, lambda row: (str(row[0]), Item(row[1], HEAD, *row[2:])))
+        parameters = (last, newest, prefix, end_of_prefix(prefix), status)
+        page = self._read_heads(SCAN, parameters, page_size(limit))
         if page.cursor is None and last > oldest:
             return Page(page.items, cursor=str(last))
         return page
 
-    def _scan_status(self, prefix: str, status: str, behind: int, count: int) -> Page:
-        """The heads of a kind and a status, by their index."""
-        kind = prefix[: prefix.index("#") + 1]
-        ((last, seen),) = self.rows(SCAN_STATUS_BOUND, (kind, status, behind, SCAN_ROWS))
-        if last is None:
-            return Page(())
-        parameters = (kind, status, last, behind, prefix, end_of_prefix(prefix), count + 1)
-        page = self.read_page(SCAN_STATUS, parameters, count, lambda row: (str(row[0]), Item(row[1], HEAD, *row[2:])))
-        if page.cursor is None and seen == SCAN_ROWS:
-            return Page(page.items, cursor=str(last))
+    def _list(self, prefix: str, status: str | None, behind: int, count: int) -> Page:
+        """The heads of a kind by an index: those of a status, or of any."""
+        index, name = index_for(prefix)
+        # As many rows of the index as there are on the page, if it holds nothing else.
+        most_rows = count + 1 if name == prefix else SCAN_ROWS
+        self._check_open()
+        with self._reader:  # one snapshot: a head that changes its status between two reads would be in neither
+            statuses = [row[0] for row in self.rows(index.statuses, (name,))] if status is None else [status]
+            rows = [row for each in statuses for row in self.rows(index.numbers, (name, each, behind, most_rows))]
+            newest = sorted((number for (number,) in rows), reverse=True)[:most_rows]
+            if not newest:
+                return Page(())
+            parameters = (name, json.dumps(statuses), newest[-1], behind, prefix, end_of_prefix(prefix))
+            page = self._read_heads(index.heads, parameters, count)
+        if page.cursor is None and len(newest) == most_rows:
+            return Page(page.items, cursor=str(newest[-1]))
         return page
+
+    def _read_heads(self, text: str, parameters: tuple[Any, ...], count: int) -> Page:
+        return self.read_page(
+            text, (*parameters, count + 1), count, lambda row: (str(row[0]), Item(row[1], HEAD, *row[2:]))
+        )
 
     def rows(self, text: str, parameters: Sequence[Any]) -> list[Row]:
         """All rows of a statement."""
@@ -198,9 +208,12 @@ class SqliteStore:
             rows.close(force=True)
 
     def _count_read(self) -> None:
+        self._check_open()
+        self._reads += 1
+
+    def _check_open(self) -> None:
         if self._closed:
             raise StoreUnusable("the store is closed; open the home again")
-        self._reads += 1
 
     # ── Care ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -67,7 +67,7 @@ class SealedStore:
         await self._store.close()
 
     def _page(self, page: Page) -> Page:
-        return Page(tuple(map(self._envelope.of_item, page.items)), page.cursor)
+        return replace(page, items=tuple(map(self._envelope.of_item, page.items)))
 
 
 class SealedBlobs:

@@ -101,6 +101,9 @@ class Messages(Opened):
     message_histories = MESSAGE_HISTORIES
     """How many histories to play; more for a release."""
 
+    large_bodies_are_late = False
+    """Whether a call may be overtaken by later ones while its bodies are stored elsewhere."""
+
     def test_messages_are_where_their_keys_say(self, tmp_path: Path) -> None:
         """Every answer, every refusal and every page, wherever the store keeps a message."""
         numbers = itertools.count()
@@ -108,7 +111,7 @@ class Messages(Opened):
         def new_history() -> Mail:
             folder = tmp_path / f"mail-{next(numbers)}"
             folder.mkdir()
-            return Mail(lambda: self.open_store(folder))
+            return Mail(lambda: self.open_store(folder), one_by_one=self.large_bodies_are_late)
 
         run_state_machine_as_test(
             cast("Any", new_history),
@@ -124,8 +127,9 @@ class Messages(Opened):
 class Mail(RuleBasedStateMachine):
     """One history of messages, played on the store and on the memory store."""
 
-    def __init__(self, open_store: Callable[[], Coroutine[Any, Any, Store]]) -> None:
+    def __init__(self, open_store: Callable[[], Coroutine[Any, Any, Store]], *, one_by_one: bool) -> None:
         super().__init__()
+        self.one_by_one = one_by_one
         self.runner = asyncio.Runner()
         self.stores = (self.runner.run(open_store()), open_memory_home().store)
 
@@ -148,6 +152,8 @@ class Mail(RuleBasedStateMachine):
         """Messages that only wake their head, several calls at once: a store may gather them."""
 
         async def ask(store: Store) -> Any:
+            if self.one_by_one:
+                return [await outcome(store.write(*call)) for call in calls]
             return await asyncio.gather(*(outcome(store.write(*call)) for call in calls))
 
         self.alike(ask)
