@@ -221,7 +221,7 @@ class Programs(Model, Protocol):
         ...
 
     async def taken_up(self, head: Item, host: Host) -> Program:
-        """As ``open``, for a program that is to begin: what it needs beside its head and its journal is read."""
+        """As ``open``, for a program that is to begin: what it needs besides its head and its journal is read."""
         ...
 
     def blocked_body(self, head: Item, reason: str, now: int) -> bytes:

@@ -103,7 +103,6 @@ class Execution:
         "_ran_out_of_time",
         "_record",
         "_seen",
-        "_shared",
         "_telling",
         "_workflow",
         "activation",
@@ -115,9 +114,7 @@ class Execution:
         "start",
     )
 
-    def __init__(
-        self, head: Item, workflow: DeclaredWorkflow, live: Live, earlier: Waits | None = None, shared: bytes = b""
-    ) -> None:
+    def __init__(self, head: Item, workflow: DeclaredWorkflow, live: Live, earlier: Waits | None = None) -> None:
         record = live.record
         self.run, self.start = record.run, record.nonce
         self.first_revision = first_revision(record.run)
@@ -128,7 +125,6 @@ class Execution:
         self._record = record
         self._workflow = workflow
         self._live = live
-        self._shared = shared
         self.recorded = recorder(live)
         self._seen = dict.fromkeys(record.seen) if record.seen else NONE
         self._awaited_by = dict.fromkeys(record.awaited_by) if record.awaited_by else NONE
@@ -210,7 +206,7 @@ class Execution:
             self._workflow,
             entries,
             live.registry.errors.rebuild,
-            shared=self._shared,
+            shared=live.shared,
             untouched=self._is_untouched,
         )
         if live.host.telemetry.is_detailed and self._is_untouched and not entries:

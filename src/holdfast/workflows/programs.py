@@ -98,7 +98,7 @@ class Workflows(Struct, frozen=True):
         if workflow.is_pinned and host.home.versions is not None:
             published = host.home.versions.own or published
         live = self._live(head, replace(record, published=published), host)
-        execution = Execution(head, workflow, live, waits, self.shared.use(record.shared) or b"")
+        execution = Execution(head, workflow, live, waits)
         execution.is_saved = published == record.published
         return execution
 
@@ -112,6 +112,7 @@ class Workflows(Struct, frozen=True):
             sender=self.sender,
             threads=self.threads,
             noted={},
+            shared=self.shared.use(record.shared) or b"",
         )
 
     def blocked_body(self, head: Item, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Programs

@@ -30,7 +30,7 @@ SMALL_CHARACTERS: Final = 1_000
 """A definition up to this length stays where it is used: it costs less there than a reference and a read."""
 
 KNOWN: Final = 1_000
-"""So many texts are known to be stored."""
+"""How many texts a process remembers to be stored."""
 
 
 class StoredDefinition(Struct, frozen=True):
@@ -69,7 +69,7 @@ async def keep(store: Store, text: str) -> str:
     if await store.get(place.partition) is None:
         data = _codec.encode(StoredDefinition(text))
         put = replacement(place, NOTHING, data, 1, writer=new_writer(), expires_at=None)
-        await write_for_caller(store, put, ours=lambda there: there is not None)  # whoever wrote it: it is this text
+        await write_for_caller(store, put, ours=lambda there: there is not None)  # its digest says that it is this text
     return digest
 
 
