@@ -203,10 +203,20 @@ RETRIERS = [
 @pytest.mark.parametrize(
     "retriers", [RETRIERS[:1], RETRIERS[1:2], RETRIERS[2:], RETRIERS, [{**RETRIERS[0], "MaxAttempts": 0}, RETRIERS[2]]]
 )
-@pytest.mark.parametrize("errors", ["A", "AA", "AAA", "AC", "ACA", "ACAC", "D", "DAACAD", "DD", ["Lambda.Busy"] * 2])
+@pytest.mark.parametrize(
+    "errors",
+    ["A", "AA", "AAA", "AC", "ACA", "ACAC", "D", "DAACAD", "DD", ["Lambda.Busy"] * 2],
+)
 def test_retriers_count_as_they_do_in_the_machine(retriers, errors):
     definition = states("Work", Work=task("work", Retry=retriers))
     assert outcome(definition, {}, work=failing(*errors)) == as_machine(definition, {}, work=failing(*errors))
+
+
+@pytest.mark.parametrize("retriers", [RETRIERS[2:], RETRIERS])
+@pytest.mark.parametrize("error", ["KeyError", "TypeError", "NotImplementedError"])
+def test_an_error_of_pythons_own_is_retried_if_it_comes_from_a_step(retriers, error):
+    definition = states("Work", Work=task("work", Retry=retriers))
+    assert outcome(definition, {}, work=failing(error)) == as_machine(definition, {}, work=failing(error)) == 2
 
 
 @pytest.mark.parametrize("error", ["A", "Lambda.Busy", "C", "ConnectionError"])
@@ -411,6 +421,16 @@ def test_what_is_not_converted_is_told_with_its_place_and_stands_in_the_code(nam
     assert refused(made.text) == ""
     if name != "a heartbeat":
         assert pointer in made.text
+
+
+def test_what_is_not_converted_is_not_caught():
+    catch = [{"ErrorEquals": ["States.ALL"], "Next": "Caught"}]
+    retry = [{"ErrorEquals": ["States.ALL"], "MaxAttempts": 3}]
+    token = task("x", Resource=WAITING, Parameters={"token.$": "$$.Task.Token"}, Catch=catch, Retry=retry)
+    lost = states("Lost", Lost=passing(Parameters={"x.$": "States.ArrayUnique($.a)"}))
+    branch = {"Type": "Parallel", "Branches": [lost], "Catch": catch, "Retry": retry, "End": True}
+    for state in (token, branch):
+        assert outcome(states("S", S=state, Caught=passing()), {"a": []}) == ("failed with", "NotImplementedError")
 
 
 def test_what_is_not_converted_raises_when_it_is_come_to():

@@ -33,9 +33,14 @@ class Clause(Struct, frozen=True):
 
 def classes_of(names: Sequence[str], parts: Parts, pointer: Pointer) -> tuple[str, ...]:
     """The classes that names of errors stand for. A name that no error can have here is remarked on."""
-    if ALL in names or TASK_FAILED in names:
+    if takes_all(names):
         return (ANY,)
     return tuple(dict.fromkeys(each for name in names for each in _class_of(name, parts, pointer)))
+
+
+def takes_all(names: Sequence[str]) -> bool:
+    """Whether names of errors stand for all of them, but for time-outs perhaps."""
+    return ALL in names or TASK_FAILED in names
 
 
 def _class_of(name: str, parts: Parts, pointer: Pointer) -> Iterator[str]:
@@ -97,9 +102,12 @@ def _tuple(names: Sequence[str]) -> str:
     return f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
 
 
-def retried(work: Code, retriers: Sequence[Retrier], parts: Parts, pointer: Pointer) -> Code:
-    """Work that several policies repeat, each with a count of its own."""
-    policies = [policy(each, parts, (*pointer, "Retry", number)) for number, each in enumerate(retriers)]
+def retried(work: Code, retriers: Sequence[Retrier], parts: Parts, pointer: Pointer, *never: str) -> Code:
+    """Work that several policies repeat, each with a count of its own. None repeats it after an error of ``never``."""
+    policies = [
+        policy(each, parts, (*pointer, "Retry", number), never if takes_all(each.error_equals) else ())
+        for number, each in enumerate(retriers)
+    ]
     return call(parts.helper("retried"), f"lambda: {flat(work)}", *policies)
 
 

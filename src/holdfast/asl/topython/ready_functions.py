@@ -96,8 +96,6 @@ async def retried(work: Callable[[], Awaitable[Any]], *policies: hf.Retry) -> An
     while True:
         try:
             return await work()
-        except BROKEN:
-            raise
         except Exception as error:
             fit = (n for n, each in enumerate(policies) if each.retries(error, 0))
             n = next(fit, None)
@@ -137,5 +135,5 @@ def until(moment: str) -> float:
 ''',
 }
 
-NEEDS: Final = {"at": ("has",), "retried": ("BROKEN",)}
+NEEDS: Final = {"at": ("has",)}
 """What a helper uses of the others."""

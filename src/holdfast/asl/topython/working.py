@@ -24,7 +24,16 @@ from holdfast.asl.topython.code import (
     joined,
 )
 from holdfast.asl.topython.expressions import Context, Scope
-from holdfast.asl.topython.failures import ANY, Clause, clauses, computes_errors, own_policy, processors, retried
+from holdfast.asl.topython.failures import (
+    ANY,
+    Clause,
+    clauses,
+    computes_errors,
+    own_policy,
+    processors,
+    retried,
+    takes_all,
+)
 from holdfast.asl.topython.names import snake
 from holdfast.asl.topython.parts import StepOf
 from holdfast.asl.topython.place import (
@@ -105,7 +114,10 @@ def branched(at: Place) -> Body:
 
 
 def _again(at: Place, work: Code) -> Code:
-    return retried(work, at.state.retry, at.parts, at.pointer) if at.state.retry else work
+    """Work that is code of the body too: what a wrong path raises in it is not retried."""
+    if any(takes_all(each.error_equals) for each in at.state.retry):
+        at.parts.helper("BROKEN")
+    return retried(work, at.state.retry, at.parts, at.pointer, "BROKEN") if at.state.retry else work
 
 
 def mapped(at: Place) -> Body:
@@ -179,7 +191,8 @@ def _attempted(at: Place, work: Code, name: str = "result", result: str = "resul
     if computes_errors(state) and not all(ANY in each.error_equals for each in state.catch):
         why = "an error that is computed within is of no class, and is not caught by name"
         notes = (at.note("Catch", [each.error_equals for each in state.catch], why),)
-    if processors(state) and any(flat(head.head.code).startswith(ANY) for head in handlers):
+    is_code = bool(processors(state)) or "not_converted(" in flat(work)
+    if is_code and any(flat(head.head.code).startswith(ANY) for head in handlers):
         at.parts.helper("BROKEN")
         handlers.insert(0, Suite(Line("except ", "BROKEN"), (Line("raise"),)))
     after = joined(after)

@@ -1,7 +1,7 @@
-"""Statements that list heads by an index: those of one kind or subkind, and of some statuses, newest first.
+"""Statements that list heads by an index, newest first.
 
-An index is in the order of status and number. So each status is read by itself, no further than a page needs, and
-what they have is merged.
+A *walk* goes through an index that is in the order of the numbers, some rows at a time: all of a subkind, or all of a
+kind and a status. Whatever else is wanted of a head is looked for in what the walk finds.
 """
 
 from __future__ import annotations
@@ -12,56 +12,81 @@ from msgspec import Struct
 
 from holdfast.backends.sqlite.statements import FIELDS
 
-# The statuses that there are: each is the least one above the last, so that no row is read twice
+
+class Walk(Struct, frozen=True):
+    """``bound`` finds the number of the row that is ?4 rows back in the index, below ?3, and how many there are.
+    ``heads`` reads those numbered from ?3 to below ?4 of the status ?2, if that is not null, whose partition lies in
+    [?5, ?6). The plus keeps SQLite from looking them up by partition (https://sqlite.org/optoverview.html#uplus).
+    """
+
+    bound: str
+    heads: str
+
+
+def _walk(index: str, where: str) -> Walk:
+    return Walk(
+        bound=f"""
+SELECT min(number), count(*) FROM (
+    SELECT number FROM holdfast_heads INDEXED BY {index} WHERE {where} AND number < ?3 ORDER BY number DESC LIMIT ?4)
+""",
+        heads=f"""
+SELECT number, partition, {FIELDS} FROM holdfast_heads INDEXED BY {index}
+WHERE {where} AND number >= ?3 AND number < ?4 AND +partition >= ?5 AND +partition < ?6
+  AND revision IS NOT NULL AND (?2 IS NULL OR +status = ?2)
+ORDER BY number DESC LIMIT ?7
+""",
+    )
+
+
+OF_SUBKIND: Final = _walk("holdfast_heads_subkind", "subkind = ?1")
+OF_STATUS: Final = _walk("holdfast_heads_kind", "kind = ?1 AND status = ?2")
+
+# The statuses of a kind: each is the least one above the last, so that few rows are read
 # (https://sqlite.org/lang_with.html#recursivecte).
-_STATUSES: Final = """
+STATUSES: Final = """
 WITH RECURSIVE found (status) AS (
-    SELECT min(status) FROM holdfast_heads INDEXED BY {index} WHERE {column} = ?1 AND status IS NOT NULL
+    SELECT min(status) FROM holdfast_heads INDEXED BY holdfast_heads_kind WHERE kind = ?1 AND status IS NOT NULL
     UNION ALL
-    SELECT (SELECT min(status) FROM holdfast_heads INDEXED BY {index} WHERE {column} = ?1 AND status > found.status)
+    SELECT (
+        SELECT min(status) FROM holdfast_heads INDEXED BY holdfast_heads_kind
+        WHERE kind = ?1 AND status > found.status)
     FROM found WHERE status IS NOT NULL)
 SELECT status FROM found WHERE status IS NOT NULL
 """
 
-# The newest ?4 heads of a status below ?3.
-_NUMBERS: Final = """
-SELECT number FROM holdfast_heads INDEXED BY {index}
-WHERE {column} = ?1 AND status = ?2 AND number < ?3 ORDER BY number DESC LIMIT ?4
+# The numbers of the newest ?4 heads of a kind and a status below ?3.
+NUMBERS: Final = """
+SELECT number FROM holdfast_heads INDEXED BY holdfast_heads_kind
+WHERE kind = ?1 AND status = ?2 AND number < ?3 ORDER BY number DESC LIMIT ?4
 """
 
-# The heads of the statuses in ?2, numbered from ?3 to below ?4, whose partition lies in [?5, ?6). The plus keeps SQLite
-# from looking them up by partition (https://sqlite.org/optoverview.html#uplus).
-_HEADS: Final = f"""
-SELECT number, partition, {FIELDS} FROM holdfast_heads INDEXED BY {{index}}
-WHERE {{column}} = ?1 AND status IN (SELECT value FROM json_each(?2)) AND number >= ?3 AND number < ?4
+# The heads of a kind and the statuses in ?2, numbered from ?3 to below ?4, whose partition lies in [?5, ?6).
+HEADS: Final = f"""
+SELECT number, partition, {FIELDS} FROM holdfast_heads INDEXED BY holdfast_heads_kind
+WHERE kind = ?1 AND status IN (SELECT value FROM json_each(?2)) AND number >= ?3 AND number < ?4
   AND +partition >= ?5 AND +partition < ?6
 ORDER BY number DESC LIMIT ?7
 """
 
 
-class HeadIndex(Struct, frozen=True):
-    """The statements by one index."""
+def kind_of(prefix: str) -> str:
+    """The kind that a prefix with a ``#`` names.
 
-    statuses: str
-    numbers: str
-    heads: str
-
-
-def _by(column: str) -> HeadIndex:
-    texts = (text.format(column=column, index=f"holdfast_heads_{column}") for text in (_STATUSES, _NUMBERS, _HEADS))
-    return HeadIndex(*texts)
-
-
-KINDS: Final = _by("kind")
-SUBKINDS: Final = _by("subkind")
-
-
-def index_for(prefix: str) -> tuple[HeadIndex, str]:
-    """The index for partitions with a prefix that names a kind, and what to look for in it.
-
-    >>> index_for("wf#")[1], index_for("wf#checkout#order-")[1]
-    ('wf#', 'wf#checkout#')
+    >>> kind_of("wf#checkout#order-")
+    'wf#'
     """
-    kind, _, rest = prefix.partition("#")
-    name, separator, _ = rest.partition("#")
-    return (SUBKINDS, f"{kind}#{name}#") if separator else (KINDS, f"{kind}#")
+    return prefix[: prefix.index("#") + 1]
+
+
+def walks_for(prefix: str, status: str | None) -> list[tuple[Walk, str]]:
+    """The walks on which all is that has this prefix and status, and what each looks for in its index.
+
+    >>> [name for _, name in walks_for("wf#checkout#order-", "FAILED")]
+    ['wf#checkout#', 'wf#']
+    >>> walks_for("wf#", None)
+    []
+    """
+    kind = kind_of(prefix)
+    name, separator, _ = prefix[len(kind) :].partition("#")
+    walks = [(OF_SUBKIND, f"{kind}{name}#")] if separator else []
+    return walks if status is None else [*walks, (OF_STATUS, kind)]

@@ -111,14 +111,13 @@ ALTER TABLE holdfast_heads ADD COLUMN kind TEXT AS (substr(partition, 1, instr(p
 """
 HEADS_KIND: Final = "CREATE INDEX holdfast_heads_kind ON holdfast_heads (kind, status) WHERE status IS NOT NULL"
 
-# The name of a partition up to its second '#', such as that of all executions of one workflow: the same for these.
+# The name of a partition up to its second '#', such as that of all executions of one workflow, and an index by which
+# these are listed, newest first. It does not have the status: so a head is put into it once, and no change of it costs.
 SUBKIND: Final = """
 ALTER TABLE holdfast_heads ADD COLUMN subkind TEXT AS (
     substr(partition, 1, instr(partition, '#') + instr(substr(partition, instr(partition, '#') + 1), '#'))) VIRTUAL
 """
-HEADS_SUBKIND: Final = """
-CREATE INDEX holdfast_heads_subkind ON holdfast_heads (subkind, status) WHERE status IS NOT NULL
-"""
+HEADS_SUBKIND: Final = "CREATE INDEX holdfast_heads_subkind ON holdfast_heads (subkind)"
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (HEADS, ENTRIES, HEADS_DUE, HEADS_EXPIRED, ENTRIES_EXPIRED, PLACEHOLDERS),

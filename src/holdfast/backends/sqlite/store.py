@@ -16,7 +16,7 @@ from holdfast.backends.sqlite.connection import WRITER_PRAGMAS, open_connections
 from holdfast.backends.sqlite.database import Database, Row
 from holdfast.backends.sqlite.failures import explained
 from holdfast.backends.sqlite.integrity import problems
-from holdfast.backends.sqlite.listing import index_for
+from holdfast.backends.sqlite.listing import HEADS, NUMBERS, STATUSES, Walk, kind_of, walks_for
 from holdfast.backends.sqlite.schema import SALT
 from holdfast.backends.sqlite.statements import (
     COLLECT_BLOBS,
@@ -38,6 +38,9 @@ from holdfast.items import HEAD, Item, Write
 from holdfast.ports import Page, SqlCursor
 
 T = TypeVar("T")
+
+Names = tuple[str, str | bytes]
+"""The names of partitions from the first one to below the second one."""
 
 BLOB_CHECK_MS: Final = 24 * 3600 * 1000
 """How long a needed blob is not checked again."""
@@ -141,32 +144,44 @@ class SqliteStore:
     async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
         """See ``Store.scan``. Newest first. A page may be short, or empty, although there are more."""
         (behind,) = (2**63 - 1,) if after is None else _numbers(after, 1)
+        count, names = page_size(limit), (prefix, end_of_prefix(prefix))
         if "#" in prefix:
-            return self._list(prefix, status, behind, page_size(limit))
+            walks = walks_for(prefix, status)
+            return self._walk(walks, names, status, behind, count) if walks else self._merge(names, behind, count)
         ((newest, oldest),) = self.rows(SCAN_BOUNDS, (behind,))
         if newest is None:
             return Page(())
         last = max(newest - SCAN_ROWS + 1, oldest)
-        parameters = (last, newest, prefix, end_of_prefix(prefix), status)
-        page = self._read_heads(SCAN, parameters, page_size(limit))
+        page = self._read_heads(SCAN, (last, newest, *names, status), count)
         if page.cursor is None and last > oldest:
             return Page(page.items, cursor=str(last))
         return page
 
-    def _list(self, prefix: str, status: str | None, behind: int, count: int) -> Page:
-        """The heads of a kind by an index: those of a status, or of any."""
-        index, name = index_for(prefix)
+    def _walk(self, walks: list[tuple[Walk, str]], names: Names, status: str | None, behind: int, count: int) -> Page:
+        """The heads on a stretch of the walk that goes furthest back in ``SCAN_ROWS`` rows."""
+        stretches: list[tuple[int, Walk, str]] = []
+        for walk, name in walks:
+            ((last, seen),) = self.rows(walk.bound, (name, status, behind, SCAN_ROWS))
+            if last is None:
+                return Page(())
+            stretches.append((last if seen == SCAN_ROWS else 0, walk, name))
+        last, walk, name = min(stretches, key=lambda stretch: stretch[0])
+        page = self._read_heads(walk.heads, (name, status, last, behind, *names), count)
+        return Page(page.items, cursor=str(last)) if page.cursor is None and last else page
+
+    def _merge(self, names: Names, behind: int, count: int) -> Page:
+        """The heads of a kind, of whatever status: the newest of each."""
+        kind = kind_of(names[0])
         # As many rows of the index as there are on the page, if it holds nothing else.
-        most_rows = count + 1 if name == prefix else SCAN_ROWS
+        most_rows = count + 1 if kind == names[0] else SCAN_ROWS
         self._check_open()
         with self._reader:  # one snapshot: a head that changes its status between two reads would be in neither
-            statuses = [row[0] for row in self.rows(index.statuses, (name,))] if status is None else [status]
-            rows = [row for each in statuses for row in self.rows(index.numbers, (name, each, behind, most_rows))]
+            statuses = [status for (status,) in self.rows(STATUSES, (kind,))]
+            rows = [row for each in statuses for row in self.rows(NUMBERS, (kind, each, behind, most_rows))]
             newest = sorted((number for (number,) in rows), reverse=True)[:most_rows]
             if not newest:
                 return Page(())
-            parameters = (name, json.dumps(statuses), newest[-1], behind, prefix, end_of_prefix(prefix))
-            page = self._read_heads(index.heads, parameters, count)
+            page = self._read_heads(HEADS, (kind, json.dumps(statuses), newest[-1], behind, *names), count)
         if page.cursor is None and len(newest) == most_rows:
             return Page(page.items, cursor=str(newest[-1]))
         return page
