@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from benchmarks.groups.throughput import MODES
+from benchmarks.bare import steps
+from benchmarks.groups.throughput import BARE, MODES
 from benchmarks.plan import Case, Dbos, Ours, Params, Restate, Row, Values
 from benchmarks.workload import Workload
 
@@ -28,18 +29,24 @@ async def sequential(params: Params) -> Any:
     return values, it.settings
 
 
+async def bare(params: Params) -> Any:
+    """The same bytes in a bare loop."""
+    return {"bare_s": await steps(params["folder"], params["count"])}, {}
+
+
 _QUICK = {"sizes": [[100, 1], [500, 1]]}
 
 CASES = (
     Case(
         "sequential",
         "steps",
-        (Ours("sequential", {"sizes": SIZES}, _QUICK),),
+        (Ours("sequential", {"sizes": SIZES}, _QUICK), Ours("bare", {"count": 5_000}, {"count": 500})),
         (
             *(
                 Row(f"sequential steps, workflow of {size:,}", "steps/s", "higher", f"steps_s_{size}", aim=4_000)
                 for size, _ in SIZES
             ),
+            Row(f"sequential steps, next to {BARE}", "×", "higher", "steps_s_100", over="bare_s", peer_metric=""),
             Row("cost per step at 10,000 steps against 100", "×", "lower", "us_per_step_10000", over="us_per_step_100"),
         ),
         (

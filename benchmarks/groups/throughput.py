@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.bare import one_steps
 from benchmarks.plan import Case, Dbos, Ours, Params, Restate, Row
 from benchmarks.workload import LANE_WARM_UP, Workload, in_lanes
+
+BARE = "a bare loop"
+"""What ``benchmarks.bare`` is called in the names of rows."""
 
 MODES: dict[str, Params] = {"sync": {"mode": "sync"}, "async": {"mode": "async"}}
 
@@ -21,15 +25,23 @@ async def one_step(params: Params) -> Any:
     return {f"{params['step']}_s": count / took}, it.settings
 
 
+async def bare(params: Params) -> Any:
+    """The same bytes in a bare loop."""
+    return {"bare_s": await one_steps(params["folder"], params["concurrency"], params["count"])}, {}
+
+
 def _case(concurrency: int, aim: float, count: int) -> Case:
     what = f"one-step workflows, {concurrency} at a time" if concurrency > 1 else "one-step workflows, one at a time"
     runs = tuple(
         Ours("one_step", {"step": step, "concurrency": concurrency, "count": count}, {"count": count // 10})
         for step in ("async", "sync")
     )
+    at_bare = {"concurrency": concurrency, "count": count}
+    runs = (*runs, Ours("bare", at_bare, {"count": count // 10}))
     rows = (
         Row(f"{what} (async step)", "workflows/s", "higher", "async_s", aim=aim, peer_metric="workflows_s"),
         Row(f"{what} (sync step)", "workflows/s", "higher", "sync_s", peer_metric="workflows_s"),
+        Row(f"{what}, next to {BARE}", "×", "higher", "async_s", over="bare_s", peer_metric=""),
     )
     at_peer, quick = {"concurrency": concurrency, "seconds": 2.5}, {"seconds": 0.5}
     peers = (Dbos("one_step", at_peer, quick, MODES), Restate("one_step", at_peer, quick))

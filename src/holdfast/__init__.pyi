@@ -63,6 +63,9 @@ from holdfast.errors import StoreError as StoreError
 from holdfast.errors import Terminal as Terminal
 from holdfast.errors import UnknownName as UnknownName
 from holdfast.errors import WaitTimeout as WaitTimeout
+from holdfast.flow.declarations import Queue as Queue
+from holdfast.flow.declarations import QueueFull as QueueFull
+from holdfast.flow.declarations import Queued as Queued
 from holdfast.flow.rates import Rate as Rate
 from holdfast.http.authentication import BearerTokens as BearerTokens
 from holdfast.http.authentication import Caller as Caller

@@ -22,6 +22,8 @@ from holdfast.coordination.offload import roomy
 from holdfast.coordination.sealing import SealedOnly, envelope_for, sealed, sealed_shared
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, InvalidState, IOOutsideStep
+from holdfast.flow.declarations import queue
+from holdfast.flow.gates import begin_queues, check_queues
 from holdfast.hints import Hint, News
 from holdfast.http import serving
 from holdfast.kernel.host import Limits
@@ -49,6 +51,7 @@ from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requeste
 from holdfast.shared import Shared
 from holdfast.telemetry import Telemetry
 from holdfast.workflows import declarations as workflows
+from holdfast.workflows.record import CLOSED
 from holdfast.workflows.scope import current_activation
 
 P = ParamSpec("P")
@@ -90,6 +93,7 @@ class App:
     cache, session, resource = sharing.cache, sharing.session, sharing.resource
     handle, callback, executions, select = looking.handle, looking.callback, looking.executions, looking.select
     state_machine, state_machines = state_machine, state_machines
+    queue = queue
     prometheus = prometheus
     sync, asgi, lambda_handler = sync_bridge, serving.asgi, serving.lambda_handler
 
@@ -333,6 +337,7 @@ class App:
                 try:
                     await worker.start()
                     await arm_schedules(self)
+                    check_queues(self.runtime())
                     yield self
                 finally:
                     await worker.stop(grace_seconds)
@@ -345,7 +350,8 @@ class App:
                 raise InvalidState(f"app {self.name!r} already has a worker in this process")
             publishes = any(step.policy.transactional for step in self.registry.steps.values())
             runtime = self.runtime()
-            models: list[Model] = [Actors(runtime), *await begin_messaging(self, publishes=publishes)]
+            messaging = await begin_messaging(self, publishes=publishes)
+            models: list[Model] = [Actors(runtime), *messaging, await begin_queues(runtime, CLOSED)]
             self._worker = Worker(runtime, models, limits, later and later(runtime.home))
             try:
                 yield self._worker

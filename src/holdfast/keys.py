@@ -22,6 +22,9 @@ ACTORS: Final = "actor#"
 OUTBOXES: Final = "out#"
 """How the partitions of outboxes of events begin."""
 
+QUEUES: Final = "flow#"
+"""How the partitions of queues begin."""
+
 LISTED: Final = (EXECUTIONS, ACTORS, OUTBOXES)
 """How the partitions begin whose heads are listed."""
 

@@ -20,7 +20,7 @@ class Registrations:
     The object of a name belongs to a layer above this one, which knows its type. ``events`` are the classes that
     consumers take, ``consumers`` pairs of an event's name and the actor that takes it. ``projections`` says what each
     reads. ``documents`` and ``streams`` are the type of each collection, and the collection. ``machines`` are the
-    workflows that are state machines.
+    workflows that are state machines, ``queues`` what executions wait in.
     """
 
     __slots__ = (
@@ -36,6 +36,7 @@ class Registrations:
         "jobs",
         "machines",
         "projections",
+        "queues",
         "steps",
         "streams",
         "to_bus",
@@ -59,6 +60,7 @@ class Registrations:
         self.documents: dict[str, tuple[Any, Any]] = {}
         self.streams: dict[str, tuple[Any, Any]] = {}
         self.projections: dict[str, str] = {}
+        self.queues: dict[str, Any] = {}
 
     def add_workflow(self, workflow: Any) -> None:
         """Register a workflow. Raises ``DuplicateName``, or ``InvalidInput`` for a name that is not valid in a key."""
@@ -141,6 +143,8 @@ class Registrations:
     def _merge_patterns(self, part: Registrations) -> None:
         _refuse_twice("idempotent handlers", self.idempotent, part.idempotent)
         _refuse_twice("cached functions", self.cached, part.cached)
+        _refuse_twice("queues", self.queues, part.queues)
+        self.queues |= part.queues
         self.idempotent |= part.idempotent
         self.machines |= part.machines
         self.cached |= part.cached

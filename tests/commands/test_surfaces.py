@@ -146,6 +146,7 @@ OTHER_LINES = {
     "stream prune": "reads the names of all partitions of the home; streams.idle(...) in Python",
     "asl lint": "about a definition, before there is a home",
     "asl test": "the same",
+    "asl to-python": "the same",
     "asl graph": "the same",
     "asl run": "the same: a trial on a home in memory",
     "asl cost": "the same",

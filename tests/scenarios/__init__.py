@@ -1,9 +1,9 @@
 """Reference scenarios, one per feature: what a home, and the engine itself, must survive whatever happens.
 
-``SCENARIOS`` are of workflows, ``ACTOR_SCENARIOS`` of actors, ``EVENT_SCENARIOS`` of events,
-``DOCUMENT_SCENARIOS`` of documents, ``STREAM_SCENARIOS`` of streams; all run on any home. ``SWARM_SCENARIOS`` are of
-what users and operators do while others come late; they are for swarms.
-``transactions.sql_scenarios`` makes those that need SQLite.
+``SCENARIOS`` are of workflows, ``ACTOR_SCENARIOS`` of actors, ``EVENT_SCENARIOS`` of events, ``QUEUE_SCENARIOS`` of
+queues, ``DOCUMENT_SCENARIOS`` of documents, ``STREAM_SCENARIOS`` of streams; all run on any home. ``SWARM_SCENARIOS``
+are of what users and operators do while others come late; they are for swarms. ``transactions.sql_scenarios`` makes
+those that need SQLite.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.scenarios import (
     mail,
     messages,
     moments,
+    queues,
     redrives,
     reuse,
     sagas,
@@ -47,13 +48,15 @@ DOCUMENT_SCENARIOS: Final[tuple[Scenario, ...]] = tuple(documents.SCENARIOS)
 
 STREAM_SCENARIOS: Final[tuple[Scenario, ...]] = tuple(streams.SCENARIOS)
 
+QUEUE_SCENARIOS: Final[tuple[Scenario, ...]] = tuple(queues.SCENARIOS)
+
 SWARM_SCENARIOS: Final[tuple[Scenario, ...]] = (*reuse.SCENARIOS, *moments.SCENARIOS, *deploys.SCENARIOS)
 
 
 def scenario(name: str) -> Scenario:
     """The scenario of this name."""
     of_models = (*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS)
-    known = (*of_models, *DOCUMENT_SCENARIOS, *STREAM_SCENARIOS, *SWARM_SCENARIOS)
+    known = (*of_models, *DOCUMENT_SCENARIOS, *STREAM_SCENARIOS, *QUEUE_SCENARIOS, *SWARM_SCENARIOS)
     return next(each for each in known if each.name == name)
 
 
@@ -61,6 +64,7 @@ __all__ = [
     "ACTOR_SCENARIOS",
     "DOCUMENT_SCENARIOS",
     "EVENT_SCENARIOS",
+    "QUEUE_SCENARIOS",
     "SCENARIOS",
     "STREAM_SCENARIOS",
     "SWARM_SCENARIOS",

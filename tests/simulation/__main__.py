@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 
-from tests.scenarios import ACTOR_SCENARIOS, EVENT_SCENARIOS, SCENARIOS, SWARM_SCENARIOS
+from tests.scenarios import ACTOR_SCENARIOS, EVENT_SCENARIOS, QUEUE_SCENARIOS, SCENARIOS, SWARM_SCENARIOS
 from tests.scenarios.machines import MACHINE_SCENARIOS
 from tests.simulation.report import explained
 
@@ -28,7 +28,16 @@ PORTION = 100
 
 @cache
 def pool() -> tuple[Expectation, ...]:
-    return expectations((*SCENARIOS, *ACTOR_SCENARIOS, *EVENT_SCENARIOS, *SWARM_SCENARIOS, *MACHINE_SCENARIOS))
+    return expectations(
+        (
+            *SCENARIOS,
+            *ACTOR_SCENARIOS,
+            *EVENT_SCENARIOS,
+            *QUEUE_SCENARIOS,
+            *SWARM_SCENARIOS,
+            *MACHINE_SCENARIOS,
+        )
+    )
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:

@@ -399,7 +399,7 @@ async def test_listing_a_page_at_a_time(world, app, echo):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"status": "DONE"}, "no status is called 'DONE'; there are: READY"),
+        ({"status": "DONE"}, "no status is called 'DONE'; there are: QUEUED, READY"),
         ({"limit": 0}, "limit must be 1 to 1000, got 0"),
         ({"limit": 1_001}, "limit must be 1 to 1000"),
         ({"after": "nonsense"}, "cursor"),

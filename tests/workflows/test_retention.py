@@ -16,8 +16,8 @@ from holdfast.items import ABSENT, HEAD
 from holdfast.replay.entries import Done, decode_entries
 from holdfast.replay.journal import Journal
 from holdfast.testing import run_virtual
-from holdfast.workflows.control import _let_expire
 from holdfast.workflows.deleting import delete
+from holdfast.workflows.ended_outside import let_expire
 from holdfast.workflows.launch import Launch, launch
 from holdfast.workflows.messages import send
 from holdfast.workflows.record import decode_record, partition_of
@@ -534,7 +534,7 @@ async def test_it_does_not_run_before_those_who_wait_were_told(app, hourly, reac
         seen.append((await app.runtime().home.store.get(partition_of("hourly", "h"))).expires_at)
         await send(by, *rest)
 
-    monkeypatch.setattr("holdfast.workflows.control.send", noting)
+    monkeypatch.setattr("holdfast.workflows.ended_outside.send", noting)
     async with app.worker():
         other = await hourly.start(id="h")
         handle = await waiting.start(id="w")
@@ -556,7 +556,7 @@ async def test_a_termination_that_goes_on_late_lets_nothing_else_expire(app, hou
             if begin is not None:
                 await begin(app, hourly, reaches)
             there = await store.get(closed.partition)
-            await _let_expire(app.runtime(), closed, replace(ended, ended_at=1))
+            await let_expire(closed, replace(ended, ended_at=1), app.registry, store)
             assert await store.get(closed.partition) == there
 
 

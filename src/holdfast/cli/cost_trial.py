@@ -42,7 +42,7 @@ REAL_PATIENCE_SECONDS: Final = 60.0
 REAL_PAUSE_SECONDS: Final = 1.0
 """Longer than a waiting entity stays in memory with its lease (``Limits.linger_seconds``)."""
 
-UNFINISHED: Final = frozenset({"READY", "RUNNING", "SUSPENDED", "PAUSED", "BLOCKED"})
+UNFINISHED: Final = frozenset({"QUEUED", "READY", "RUNNING", "SUSPENDED", "PAUSED", "BLOCKED"})
 """An execution with one of these statuses has done only part of its work, so there is nothing to compare."""
 
 WARM_UP_CALLS: Final = 1

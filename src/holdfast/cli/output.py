@@ -28,6 +28,7 @@ STATUS_COLOURS: Final = {
     "CANCELLED": "magenta",
     "PAUSED": "yellow",
     "RUNNING": "cyan",
+    "QUEUED": "cyan",
     "READY": "cyan",
     "SUSPENDED": "blue",
     "ok": "green",

@@ -49,6 +49,7 @@ from holdfast.errors import (
     WaitTimeout,
 )
 from holdfast.failure import ErrorRegistry
+from holdfast.flow.declarations import QueueFull
 from holdfast.http.messages import Response, json_response
 from holdfast.texts import frames_of, masked
 
@@ -67,6 +68,7 @@ STATUS_OF: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (LeaseLost, 409),
     (KeyParked, 409),
     (MailboxFull, 429),
+    (QueueFull, 429),
     (WaitTimeout, 504),
     (CallTimeout, 504),
     (Refused, 500),
@@ -137,7 +139,7 @@ def problem_of(error: HoldfastError, what: object = "a request") -> Problem:
     status = next((status for kind, status in STATUS_OF if isinstance(error, kind)), 500)
     hidden = next((text for kind, text in HIDDEN if isinstance(error, kind)), "")
     after = error.retry_after_seconds if isinstance(error, Busy) else RETRY_AFTER_SECONDS
-    again = status == 503 or isinstance(error, Busy | LeaseLost | MailboxFull)
+    again = status == 503 or isinstance(error, Busy | LeaseLost | MailboxFull | QueueFull)
     headers = (("retry-after", str(after)),) if again else ()
     return Problem(status, error.code, hidden or str(error), *headers)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
@@ -72,6 +72,9 @@ class Entity:
     ``unread``: the head or the inbox may hold something new. ``missed``: a wake-up has come, and what it was for may
     have come after all that its turn has asked the store for. ``broken``: what has failed concurrently with the turn.
     """
+
+    counts: ClassVar[bool] = True
+    """Whether its turn is one of the ``limits.running``. One that lasts as long as others run must not be."""
 
     __slots__ = ("_waker", "broken", "hold", "missed", "model", "partition", "turn", "unloaded", "unread")
 

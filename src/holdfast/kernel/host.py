@@ -104,6 +104,8 @@ class Host:
         self._waiting: OrderedDict[str, None] = OrderedDict()
         self.wakeups = wakeups or LocalAlarms(limits.sweep_seconds)
         self._turns: set[asyncio.Task[None]] = set()
+        self._counted: set[asyncio.Task[None]] = set()
+        """The turns that count for ``limits.running``."""
         self._posts: set[asyncio.Task[None]] = set()
         self._left_behind: set[asyncio.Task[None]] = set()
 
@@ -119,7 +121,7 @@ class Host:
             return True
         elif self.draining or (model := serving(self, partition)) is None:
             return False
-        elif len(self._turns) < self.limits.running:
+        elif len(self._counted) < self.limits.running:
             self.begin_turn(entity or self._admit(partition, model))
         elif not self.wakeups.passed_on(partition):
             self._waiting[partition] = None
@@ -148,8 +150,8 @@ class Host:
         """Look at an entity at a time (milliseconds), or a little later, never earlier."""
         self.wakeups.check_at(self, partition, due_at)
 
-    def adopt(self, head: Item) -> None:
-        """Work on a head that was created with our lease already in it.
+    def adopt(self, head: Item, *, created: bool = True) -> None:
+        """Work on a head that has our lease already: one that was ``created`` with it, or claimed without a turn.
 
         A turn that was under way, for a wake-up from before, takes it up: a second one would take the lease from it.
         """
@@ -161,21 +163,21 @@ class Host:
             model = self.model_of(head.partition)
             assert model is not None, "only what is served here is created here"
             entity = self._admit(head.partition, model)
-        entity.own(head, created=True)
-        entity.unread = False
+        entity.own(head, created=created)
+        entity.unread = not created
         self.begin_turn(entity)
 
     @property
     def has_room(self) -> bool:
         """Whether a new entity can be worked on at once."""
-        return not self.draining and len(self._turns) + len(self.creations.kept) < self.limits.running
+        return not self.draining and len(self._counted) + len(self.creations.kept) < self.limits.running
 
     def patience_seconds(self, near_seconds: float | None) -> float:
         """How long an idle entity keeps its lease: longer if it knows that it goes on soon and there is room."""
         if (
             near_seconds is not None
             and near_seconds <= self.limits.near_seconds
-            and len(self._turns) < self.limits.running * 3 / 4
+            and len(self._counted) < self.limits.running * 3 / 4
         ):
             return self.limits.near_seconds
         return self.limits.linger_seconds
@@ -199,6 +201,8 @@ class Host:
         # An empty context: nothing of the task that woke the entity may reach its body, for replay would not have it.
         entity.turn = asyncio.get_running_loop().create_task(self._take_turn(entity), context=Context())
         self._turns.add(entity.turn)
+        if entity.counts:
+            self._counted.add(entity.turn)
 
     async def _take_turn(self, entity: Entity) -> None:
         try:
@@ -221,17 +225,19 @@ class Host:
         self._left_behind.add(stuck)
         stuck.add_done_callback(self._left_behind.discard)
         self._turns.discard(stuck)
+        self._counted.discard(stuck)
         self.begin_turn(entity)
 
     def _turn_ended(self, entity: Entity, turn: asyncio.Task[None]) -> None:
         self._turns.discard(turn)
+        self._counted.discard(turn)
         entity.turn = None
         self.crash_queue.leave(entity.partition)
         in_memory = self.entities.get(entity.partition) is entity
         if not entity.held and (entity.missed or (in_memory and entity.has_news)):
             entity.missed = entity.unread = False
             self._check_again(entity.partition)
-        if self._waiting and len(self._turns) < self.limits.running:
+        if self._waiting and len(self._counted) < self.limits.running:
             self.check(self._waiting.popitem(last=False)[0])
 
     def _check_again(self, partition: str) -> None:

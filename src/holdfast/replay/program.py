@@ -208,8 +208,10 @@ class Programs(Model, Protocol):
         """Whether an entity of ours may need one version of the code and no other."""
         ...
 
-    async def attend(self, head: Item, host: Host) -> None:
-        """Do what is due about an entity in a status that is not ``claimable``, if anything is."""
+    async def attend(self, head: Item, host: Host) -> Item | None:
+        """Do what is due about an entity in a status that is not ``claimable``, if anything is. Answers its head if it
+        is ours now.
+        """
         ...
 
     def start_of(self, head: Item) -> str:

@@ -57,7 +57,7 @@ class Replaying(Struct, frozen=True, gc=False):
     async def refused(self, _entity: JournaledEntity, claim: Held | Closed, host: Host, /) -> Item | None:
         """See ``Stages``."""
         if isinstance(claim, Closed) and claim.item is not None:
-            await self.programs.attend(claim.item, host)
+            return await self.programs.attend(claim.item, host)
         return None
 
     async def resume(self, _entity: JournaledEntity, _host: Host, /) -> None:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from holdfast.actors.record import PARTITION_PREFIX, REPLY_PREFIX, decode_record, encode_record
 from holdfast.coordination.stream.record import PARTITION_PREFIX as STREAM_PREFIX
 from holdfast.coordination.stream.record import SNAPSHOT_PREFIX
+from holdfast.flow.record import PREFIX as QUEUE_PREFIX
 from holdfast.items import HEAD, Item
 from holdfast.messaging.bus_queue import PARTITION_PREFIX as BUS_PREFIX
 from holdfast.messaging.outbox import PARTITION_PREFIX as OUTBOX_PREFIX
@@ -298,10 +299,10 @@ def _changes(before: Sequence[Item], after: Sequence[Item]) -> list[str]:
 
 def _substance(items: Iterable[Item]) -> frozenset[Item]:
     """The items, without segments that only fence off others: a late terminate() may still write one. Also without the
-    leases and versions of actors and outboxes, and their replies: a late call or delivery is answered or recognised,
+    leases and versions of actors, outboxes and queues, and replies: a late call or delivery is answered or recognised,
     and changes nothing else. Also without snapshots of streams, which any process may make at any time.
     """
-    versioned = (PARTITION_PREFIX, OUTBOX_PREFIX, BUS_PREFIX)
+    versioned = (PARTITION_PREFIX, OUTBOX_PREFIX, BUS_PREFIX, QUEUE_PREFIX)
     return frozenset(
         _without_hold(item) if item.partition.startswith(versioned) else item
         for item in items

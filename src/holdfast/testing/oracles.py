@@ -12,12 +12,15 @@ from msgspec.structs import replace
 from holdfast.actors.record import DEPARTURE_PREFIX
 from holdfast.backends.memory import MemoryData, MemoryStore
 from holdfast.coordination.inbox import INBOX_PREFIX, USED
+from holdfast.flow.record import PREFIX as QUEUE_PREFIX
+from holdfast.flow.record import QUEUED, decode_gate
 from holdfast.items import HEAD, Item, Write, place
 from holdfast.ports import Page
 from holdfast.references import reference_in
 from holdfast.replay.entries import Done, Entry, Failed, decode_entries, standing
 from holdfast.replay.journal import SEGMENT_PREFIX
 from holdfast.testing.actor_oracles import ActorWatch, Change, actor_unrest, rests
+from holdfast.testing.queue_oracle import QueueWatch
 from holdfast.testing.virtual_time import Timeline
 from holdfast.workflows.launch import gave_up
 from holdfast.workflows.record import (
@@ -45,20 +48,21 @@ from holdfast.workflows.runs import count_of
 
 _WAITING: Final = frozenset({RUNNING, PAUSED, TERMINATED})
 TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
-    None: frozenset({READY, RUNNING, CANCELLED}),  # a child may be cancelled before its start has arrived
+    None: frozenset({QUEUED, READY, RUNNING, CANCELLED}),  # a child may be cancelled before its start has arrived
+    QUEUED: frozenset({RUNNING, READY, PAUSED, CANCELLED, TIMED_OUT, TERMINATED}),  # a parent may let its child in
     READY: frozenset(
         {RUNNING, SUSPENDED, BLOCKED, PAUSED, *ENDED}
     ),  # its owner may have kept its lease while it was paused
     RUNNING: frozenset({READY, SUSPENDED, BLOCKED, PAUSED, *ENDED}),
     SUSPENDED: _WAITING | {READY, *ENDED},  # by an end without a claim, or a new run
     BLOCKED: _WAITING | {READY},  # it was resumed
-    PAUSED: frozenset({READY, TERMINATED}),
+    PAUSED: frozenset({QUEUED, READY, TERMINATED}),
     COMPLETED: frozenset({DELETED}),
-    FAILED: frozenset({READY, DELETED}),
-    CANCELLED: frozenset({READY, DELETED}),
-    TIMED_OUT: frozenset({READY, DELETED}),
+    FAILED: frozenset({QUEUED, READY, DELETED}),
+    CANCELLED: frozenset({QUEUED, READY, DELETED}),
+    TIMED_OUT: frozenset({QUEUED, READY, DELETED}),
     TERMINATED: frozenset({DELETED}),
-    COMPENSATION_FAILED: frozenset({READY, DELETED}),
+    COMPENSATION_FAILED: frozenset({QUEUED, READY, DELETED}),
     DELETED: frozenset(),
 }
 """The statuses an execution may go to next. A status may always stay as it is."""
@@ -82,6 +86,7 @@ class WatchedData(MemoryData):
         self._timeline = timeline
         self._recorded: dict[tuple[str, str, int], frozenset[str]] = {}
         self._at_work: dict[str, int] = {}
+        self._queues = QueueWatch(self._whole_of)
 
     def set(self, item: Item) -> None:
         """See ``MemoryData.set``."""
@@ -116,6 +121,10 @@ class WatchedData(MemoryData):
             return item
         packed = self.blobs[reference.digest].data
         return replace(item, body=zlib.decompress(packed) if reference.compressed else packed)
+
+    def _whole_of(self, partition: str, sort: str) -> Item | None:
+        there = self.find(partition, sort)
+        return None if there is None else self.whole(there)
 
     def remove(self, partition: str, sort: str) -> None:
         """See ``MemoryData.remove``."""
@@ -154,6 +163,7 @@ class WatchedData(MemoryData):
             status = None if before is None or _begins_anew(before, head) else before.status
             if head.status != status and head.status not in TRANSITIONS[status]:
                 self._complain(head, f"it went from {status} to {head.status}")
+            self.violations += self._queues.look(before, head)
 
     def _check_segment(self, before: Item | None, segment: Item) -> None:
         if before is not None:
@@ -250,7 +260,7 @@ def _parts_of(key: str) -> tuple[str, str, int, str]:
 
 def _begins_anew(before: Item, head: Item) -> bool:
     """Whether another execution starts in the place of one that is gone. Derived ids are used once."""
-    if before.status not in CLOSED or before.expires_at is None or head.status not in {READY, RUNNING}:
+    if before.status not in CLOSED or before.expires_at is None or head.status not in {QUEUED, READY, RUNNING}:
         return False
     if id_of(head.partition).startswith(DERIVED_ID_MARK) and not gave_up(before.status, before.body):
         return False
@@ -281,6 +291,8 @@ def unrest(items: Sequence[Item]) -> list[str]:
     terminated = set[str]()
     messages: list[Item] = []
     for item in items:
+        if item.partition.startswith(QUEUE_PREFIX):
+            found += _unrest_of_queue(item)
         if not item.partition.startswith(PARTITION_PREFIX):
             continue
         if item.sort.startswith(INBOX_PREFIX):
@@ -301,6 +313,12 @@ def unrest(items: Sequence[Item]) -> list[str]:
         if message.status != USED and message.partition not in terminated
     ]
     return found
+
+
+def _unrest_of_queue(item: Item) -> list[str]:
+    if item.sort != HEAD:  # a place may come late: the next owner of the gate finds that it is of no use
+        return []
+    return [f"{item.partition} still has a slot for {each}" for each in decode_gate(item.body).held]
 
 
 def operations_of(items: Iterable[Item], head: Item) -> list[Entry]:

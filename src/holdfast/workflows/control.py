@@ -10,35 +10,28 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.coordination.inbox import USED
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import ExecutionTerminated, InvalidState, NotFound, Refused
 from holdfast.failure import describe
+from holdfast.flow.record import QUEUED, UNSEEN_MS, place_put
 from holdfast.items import UNOWNED, AllOf, EpochIs, Item, RevisionIs, StatusIn, Update
 from holdfast.kernel.wake import wake
-from holdfast.paging import items
 from holdfast.persist import write_for_caller
 from holdfast.replay.entries import Entry
 from holdfast.replay.journal import FIRST_EPOCH, Journal
+from holdfast.workflows.ended_outside import Teller, let_expire
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import load
 from holdfast.workflows.launch import outcome_error
-from holdfast.workflows.messages import send, was_started
 from holdfast.workflows.operations.awaiting import awaiting
+from holdfast.workflows.queueing import is_waiting, tell_gate
 from holdfast.workflows.record import (
-    AWAIT_PREFIX,
     CLAIMABLE,
     ENDED,
     OPEN,
     PAUSED,
     READY,
     TERMINATED,
-    AwaitedEnded,
-    AwaitRequest,
-    ChildEnded,
-    ExecutionRecord,
-    Message,
-    decode_message,
     decode_record,
     describe_partition,
     encode_record,
@@ -53,8 +46,10 @@ if TYPE_CHECKING:
 
 
 async def pause(runtime: Runtime, partition: str) -> None:
-    """Start no new effects until ``resume``; running ones finish and are recorded."""
-    update = Update(partition=partition, when=StatusIn(CLAIMABLE), status=PAUSED, add_revision=1)
+    """Start no new effects until ``resume``; running ones finish and are recorded. One that waits in a queue keeps no
+    place there.
+    """
+    update = Update(partition=partition, when=StatusIn((QUEUED, *CLAIMABLE)), status=PAUSED, add_revision=1)
     await _change(runtime, partition, update, allowed=(PAUSED,))
 
 
@@ -65,9 +60,38 @@ async def resume(runtime: Runtime, partition: str) -> None:
             await write_for_caller(
                 runtime.home.store, _unparking(parked, runtime.clock.now_ms()), ours=lambda _there: False
             )
-    now = runtime.clock.now_ms()
-    update = Update(partition=partition, when=StatusIn((PAUSED,)), status=READY, due_at=now, add_revision=1)
-    await _change(runtime, partition, update, allowed=CLAIMABLE)
+    while (paused := await head_of(runtime, partition)).status == PAUSED and is_waiting(paused):
+        try:
+            await _queue_again(runtime, paused)
+        except Refused:
+            continue  # it was changed meanwhile: look again
+        return
+    update = Update(
+        partition=partition,
+        when=AllOf((StatusIn((PAUSED,)), EpochIs(paused.epoch))),
+        status=READY,
+        due_at=runtime.clock.now_ms(),
+        add_revision=1,
+    )
+    await _change(runtime, partition, update, allowed=(QUEUED, *CLAIMABLE))
+
+
+async def _queue_again(runtime: Runtime, paused: Item) -> None:
+    """Give an execution that waits its place again, behind those that have come since."""
+    now, record = runtime.clock.now_ms(), decode_record(paused.body)
+    assert record.queued is not None
+    queued = replace(record.queued, since=max(now, record.starts_at))
+    update = Update(
+        partition=paused.partition,
+        when=AllOf((RevisionIs(paused.revision), EpochIs(paused.epoch), StatusIn((PAUSED,)))),
+        status=QUEUED,
+        due_at=max(now, record.starts_at) if record.starts_at > now else now + UNSEEN_MS,
+        body=encode_record(replace(record, queued=queued)),
+        add_revision=1,
+    )
+    places = () if record.starts_at > now else (place_put(paused.partition, queued),)
+    await write_for_caller(runtime.home.store, update, *places, ours=lambda _there: False)
+    tell_gate(paused.partition, queued, runtime.home, runtime.host)
 
 
 def _unparking(parked: Item, now: int) -> Update:
@@ -98,6 +122,9 @@ async def move(runtime: Runtime, partition: str, version: str) -> None:
             raise InvalidState(f"{describe_partition(partition)} has ended as {head.status}")
         if pinned_to(record) == version:
             break  # it is moved already, or was asked for twice
+        if is_waiting(head):
+            assert record.queued is not None
+            record = replace(record, queued=replace(record.queued, epoch=head.epoch + 1))
         if head.owner is not None:
             raise InvalidState(
                 f"{describe_partition(partition)} is being worked on just now, by its own code, or its last worker has "
@@ -163,15 +190,9 @@ async def terminate(runtime: Runtime, partition: str, reason: str) -> None:
     entries = await _closed(runtime, closed, record.run)
     wake(partition, runtime.home, runtime.host)
     error = describe(outcome_error(TERMINATED, ended, runtime.registry.errors))
-    if (parent := record.parent) is not None:
-        await _tell(runtime, parent.partition, ChildEnded(parent.run, parent.op, error=error, nonce=parent.nonce))
-    if (starter := record.starter) is not None:
-        await _tell(runtime, starter.partition, was_started(record.id, starter))
-    heard = awaiting(recorded_entries(record, [*entries]))
-    asked = (*record.awaited_by, *heard, *await _unread_requests(runtime, partition))
-    for by in dict.fromkeys(asked):
-        await _tell(runtime, by, AwaitedEnded(partition, error=error))
-    await _let_expire(runtime, closed, ended)
+    teller = Teller(runtime.home, runtime.host, runtime.sender, runtime.clock)
+    await teller.tell(partition, record, error, awaiting(recorded_entries(record, [*entries])))
+    await let_expire(closed, ended, runtime.registry, runtime.home.store)
 
 
 async def _closed(runtime: Runtime, closed: Item, run: int) -> Sequence[Entry]:
@@ -183,30 +204,6 @@ async def _closed(runtime: Runtime, closed: Item, run: int) -> Sequence[Entry]:
     except Fenced:  # who lets its children go was faster, and has closed it
         return (await load(runtime.home.store, closed.partition)).entries
     return journal.entries
-
-
-async def _let_expire(runtime: Runtime, closed: Item, ended: ExecutionRecord) -> None:
-    """Let the retention run, once all have been told. If the process dies before, the execution stays."""
-    assert ended.ended_at is not None
-    workflow = runtime.registry.workflows.get(ended.workflow)  # there may be no code here
-    kept_ms = None if workflow is None else workflow.policy.retention_ms
-    if kept_ms is None:
-        return
-    as_closed = AllOf((EpochIs(closed.epoch), StatusIn((TERMINATED,))))
-    update = Update(partition=closed.partition, when=as_closed, expires_at=ended.ended_at + kept_ms)
-    with suppress(Refused):
-        await write_for_caller(runtime.home.store, update, ours=lambda _there: False)
-
-
-async def _tell(runtime: Runtime, partition: str, message: Message) -> None:
-    await send(partition, message, runtime.home, runtime.host, runtime.sender, runtime.clock.now_ms())
-
-
-async def _unread_requests(runtime: Runtime, partition: str) -> list[str]:
-    """Who has asked to be told of the end, and was not read any more."""
-    sent = items(runtime.home.store, partition, prefix=AWAIT_PREFIX)
-    messages = [decode_message(item.body) async for item in sent if item.status != USED]
-    return [message.by for message in messages if isinstance(message, AwaitRequest)]
 
 
 def _stands(update: Update, there: Item | None) -> bool:

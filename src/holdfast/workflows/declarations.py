@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from holdfast.duration import Duration, milliseconds, seconds
+from holdfast.flow.declarations import Queue, check_key_path
 from holdfast.kernel.runtime import Declares
 from holdfast.ports import SqlCursor
 from holdfast.retry import Retry
@@ -127,10 +128,12 @@ def workflow(
     versions: VersionPolicy | str = ...,
     timeout: Duration | None = ...,
     retention: Duration | None = ...,
+    queue: Queue | None = ...,
+    queue_key: str | None = ...,
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Workflow[P, R]]: ...
 
 
-def workflow(
+def workflow(  # noqa: PLR0913 - one for each decision about a workflow
     app: Declares,
     function: Callable[P, Coroutine[Any, Any, R]] | None = None,
     /,
@@ -140,14 +143,19 @@ def workflow(
     versions: VersionPolicy | str = VersionPolicy.COMPATIBLE,
     timeout: Duration | None = None,
     retention: Duration | None = None,
+    queue: Queue | None = None,
+    queue_key: str | None = None,
 ) -> Any:
     """Declare a workflow: an ``async def`` of plain asyncio whose waits are durable.
 
     ``version`` names its code, else a digest of the body does. ``versions`` says whether other code may continue
     its executions (``compatible``) or not (``pinned``). ``timeout`` limits each execution, ``retention`` how long
-    an ended one is kept (for ever by default).
+    an ended one is kept (for ever by default). With a ``queue`` each execution waits there until it may begin, under
+    the key to which the path ``queue_key`` leads in its arguments.
     """
     policy = WorkflowPolicy(
+        queue=queue,
+        queue_key=check_key_path(queue_key),
         timeout_ms=None if timeout is None else milliseconds(timeout),
         versions=policy_named(versions),
         retention_ms=None if retention is None else milliseconds(retention),

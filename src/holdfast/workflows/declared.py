@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.codec.signature import Signature, signature_of
 from holdfast.errors import InvalidInput
+from holdfast.flow.declarations import Queue
 from holdfast.functions import LAMBDA, class_of_method, is_generator, told
 from holdfast.retry import Retry
 from holdfast.workflows.versioning import VersionPolicy, code_version, old_code_version
@@ -113,9 +114,11 @@ def _check_step(function: Any, name: str, policy: StepPolicy) -> None:
 
 
 class WorkflowPolicy(Struct, frozen=True, kw_only=True):
-    """How a workflow's executions are kept. ``None`` means no limit."""
+    """How a workflow's executions are kept. ``None`` means no limit. ``queue_key`` is a path into the arguments."""
 
     timeout_ms: int | None = None
+    queue: Queue | None = None
+    queue_key: str | None = None
     versions: VersionPolicy = VersionPolicy.COMPATIBLE
     retention_ms: int | None = None
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.errors import InvalidInput, InvalidState, Refused
+from holdfast.flow.record import QUEUED, UNSEEN_MS, place_put
 from holdfast.items import ABSENT, Item, Put
 from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller
@@ -31,10 +32,12 @@ from holdfast.replay.journal import FIRST_EPOCH, LONGEST_SEGMENT_ENTRIES, segmen
 from holdfast.workflows.callback_keys import new_execution_secret
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import Recorded, load
+from holdfast.workflows.queueing import queued_again, tell_gate
 from holdfast.workflows.record import (
     AWAITED_MARK,
     NO_VALUE,
     READY,
+    ExecutionRecord,
     check_new_id,
     describe_partition,
     encode_record,
@@ -63,13 +66,44 @@ async def fork(runtime: Runtime, partition: str, id: str, before: str | None) ->
     shared = _forked(recorded.entries[:place])
     kept = _with_new_chances(shared)
     now = runtime.clock.now_ms()
-    record = replace(
+    record = _new_record(recorded, id, runtime, seeded=len(kept) > len(shared))
+    new_partition = partition_of(record.workflow, id)
+    body = encode_record(record)
+    revision = first_revision(record.run) + 1
+    status, due_at = (READY, now) if record.queued is None else (QUEUED, now + UNSEEN_MS)
+    places = () if record.queued is None else (place_put(new_partition, record.queued),)
+    head = Item(partition=new_partition, status=status, revision=revision, epoch=FIRST_EPOCH, due_at=due_at, body=body)
+    chunks = [kept[at : at + LONGEST_SEGMENT_ENTRIES] for at in range(0, len(kept), LONGEST_SEGMENT_ENTRIES)]
+    segments = [
+        Put(Item(partition=new_partition, sort=segment_sort(record.run, place), body=encode_entries(chunk)), ABSENT)
+        for place, chunk in enumerate(chunks)
+    ]
+    try:
+        await write_for_caller(
+            runtime.home.store,
+            Put(head, ABSENT),
+            *segments,
+            *places,
+            ours=partial(eq, head),
+        )
+    except Refused:
+        raise InvalidState(f"{describe_partition(new_partition)} is there already; fork under another id") from None
+    if record.queued is None:
+        wake(new_partition, runtime.home, runtime.host)
+    else:
+        tell_gate(new_partition, record.queued, runtime.home, runtime.host)
+
+
+def _new_record(recorded: Recorded, id: str, runtime: Runtime, *, seeded: bool) -> ExecutionRecord:
+    """The record of the new execution. ``seeded``: what it draws behind the shared entries is its own."""
+    now = runtime.clock.now_ms()
+    return replace(
         recorded.record,
         id=check_new_id(id),
         created_at=now,
         secret=new_execution_secret(),
         nonce=ids.new_nonce() if recorded.record.nonce else "",  # the journal is of the old format, and stays so
-        seed=seed_of(recorded.record) if len(kept) > len(shared) else "",
+        seed=seed_of(recorded.record) if seeded else "",
         run=first_run(runtime.home),
         parent=None,
         root="",
@@ -85,26 +119,11 @@ async def fork(runtime: Runtime, partition: str, id: str, before: str | None) ->
         deadline_at=None,
         timed_from=0,
         waits=None,
+        queued=queued_again(
+            recorded.record, runtime.registry.workflows.get(recorded.record.workflow), since=now, epoch=FIRST_EPOCH
+        ),
+        shares=(),
     )
-    new_partition = partition_of(record.workflow, id)
-    body = encode_record(record)
-    revision = first_revision(record.run) + 1
-    head = Item(partition=new_partition, status=READY, revision=revision, epoch=FIRST_EPOCH, due_at=now, body=body)
-    chunks = [kept[at : at + LONGEST_SEGMENT_ENTRIES] for at in range(0, len(kept), LONGEST_SEGMENT_ENTRIES)]
-    segments = [
-        Put(Item(partition=new_partition, sort=segment_sort(record.run, place), body=encode_entries(chunk)), ABSENT)
-        for place, chunk in enumerate(chunks)
-    ]
-    try:
-        await write_for_caller(
-            runtime.home.store,
-            Put(head, ABSENT),
-            *segments,
-            ours=partial(eq, head),
-        )
-    except Refused:
-        raise InvalidState(f"{describe_partition(new_partition)} is there already; fork under another id") from None
-    wake(new_partition, runtime.home, runtime.host)
 
 
 def _forked(entries: Sequence[Entry]) -> list[Entry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
+from contextlib import suppress
 from functools import partial
 from operator import eq
 from typing import TYPE_CHECKING, Final
@@ -20,8 +21,12 @@ from holdfast.errors import (
     ExecutionTimedOut,
     IdempotencyMismatch,
     Refused,
+    StoreError,
 )
 from holdfast.failure import describe
+from holdfast.flow.declarations import Queued
+from holdfast.flow.record import QUEUED, UNSEEN_MS, make_due, place_put, rouse
+from holdfast.flow.record import create as create_gate
 from holdfast.items import ABSENT, AllOf, Condition, EpochIs, Expired, Item, Put, RevisionIs, StatusIn
 from holdfast.kernel.host import serving
 from holdfast.kernel.ownership import lease_until
@@ -31,6 +36,7 @@ from holdfast.persist import write_for_caller
 from holdfast.replay.entries import Cancelled
 from holdfast.tracing import here
 from holdfast.workflows.callback_keys import new_execution_secret
+from holdfast.workflows.queueing import queueing_of, refuse_if_full, tell_gate
 from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,
@@ -63,9 +69,10 @@ if TYPE_CHECKING:
 class Launch(Struct, frozen=True, gc=False, kw_only=True):
     """What to start: a workflow's input, canonically encoded, under an id.
 
-    ``shared``: see ``ExecutionRecord``. The body begins no earlier than ``starts_at``, from which its timeout counts.
-    ``root`` is the partition of the execution at the top of its family, if it has a parent; ``starter`` is what leaves
-    it to itself, if it has none. ``trace`` is the context of who starts it; if empty, that of the code that runs.
+    Its body begins no earlier than ``starts_at``, from which its timeout counts. ``root`` is the partition of the
+    execution at the top of its family, if it has a parent; ``starter`` is what leaves it to itself, if it has none.
+    ``trace`` is the context of who starts it; if empty, that of the code that runs. ``queued`` is what is said of its
+    place in a queue, ``shares`` are the queues in which it shares a slot. ``shared``: see ``ExecutionRecord``.
     """
 
     id: str
@@ -78,13 +85,20 @@ class Launch(Struct, frozen=True, gc=False, kw_only=True):
     timeout_ms: int | None = None
     starts_at: int = 0
     trace: str = ""
+    queued: Queued | None = None
+    shares: tuple[str, ...] = ()
+
+    @property
+    def is_from_outside(self) -> bool:
+        """Whether no execution has asked for it."""
+        return self.parent is None and self.starter is None
 
 
 async def launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, order: Launch, clock: Clock) -> Item:
     """Create the execution's head, or find the one that is there. Answers the head.
 
-    With a host that has room the head is born with our lease in it, and its first turn begins at once. Raises
-    ``IdempotencyMismatch`` if the id belongs to another input.
+    With a host that has room the head is born with our lease in it, and its first turn begins at once, unless it waits
+    in a queue. Raises ``IdempotencyMismatch`` if the id belongs to another input, and ``QueueFull``.
     """
     input, shared = await workflow.sharing(order.input, home)
     if shared:
@@ -92,6 +106,8 @@ async def launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, orde
     if (unit := current_unit.get()) is not None:
         return await _launch_with(unit, home, workflow, order, clock)
     partition = partition_of(workflow.name, order.id)
+    if order.is_from_outside:
+        await refuse_if_full(workflow.policy.queue, partition, home, host)
     if host is None or serving(host, partition) is None:  # another app of this home, or another function, takes it up
         return await _launch(home, None, workflow, order, clock)
     host.creations.expect(partition)
@@ -111,14 +127,23 @@ async def _launch_with(unit: Unit, home: Home, workflow: DeclaredWorkflow, order
     there = unit.head_to_be(partition) or there
     if there is None:
         head = _new_head(home, None, workflow, order, clock, run=first_run(home), epoch=0)
-        unit.add(head.partition, Put(head, ABSENT))
+        _add_to(unit, head, Put(head, ABSENT), clock.now_ms())
         return head
     if _is_free(there, order, clock.now_ms()):
         run = decode_record(there.body).run + 1
         head = _new_head(home, None, workflow, order, clock, run=run, epoch=there.epoch + 1)
-        unit.add(head.partition, Put(head, _still_free(there, clock.now_ms())))
+        _add_to(unit, head, Put(head, _still_free(there, clock.now_ms())), clock.now_ms())
         return head
     return _same_execution(there, workflow, order)
+
+
+def _add_to(unit: Unit, head: Item, put: Put, now: int) -> None:
+    """Write a head with the commit of a handler, and its place with it: so no worker has to see to that."""
+    queued = decode_record(head.body).queued if head.status == QUEUED else None
+    if queued is None or queued.since > now:
+        unit.add(head.partition, put)
+        return
+    unit.add(queued.gate, put, place_put(head.partition, queued))
 
 
 async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, order: Launch, clock: Clock) -> Item:
@@ -127,7 +152,7 @@ async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, ord
     while True:
         head = _new_head(home, host, workflow, order, clock, run=run, epoch=epoch)
         try:
-            await write_for_caller(home.store, Put(head, when), ours=partial(eq, head))
+            await _write_new(head, when, home, clock.now_ms())
         except Refused as refused:
             there = refused.item
         else:
@@ -140,6 +165,33 @@ async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, ord
             when, run, epoch = _still_free(there, clock.now_ms()), decode_record(there.body).run + 1, there.epoch + 1
         else:
             return _same_execution(there, workflow, order)
+
+
+async def _write_new(head: Item, when: Condition, home: Home, now: int) -> None:
+    """Write a new head. If it waits, its place and the wake-up of its gate come with it, in one call where that costs
+    nothing more. Else the place comes behind the head, which is due until a worker has seen its place.
+    """
+    put = Put(head, when)
+    queued = decode_record(head.body).queued if head.status == QUEUED else None
+    if queued is None or queued.since > now:
+        await write_for_caller(home.store, put, ours=partial(eq, head))
+        return
+    place = place_put(head.partition, queued)
+    if home.writes_are_paid:
+        await write_for_caller(home.store, put, ours=partial(eq, head))
+        with suppress(StoreError):
+            await home.store.write(place)
+            await rouse(queued.gate, home, now)
+        return
+    while True:
+        try:
+            await write_for_caller(home.store, put, place, make_due(queued.gate, now), ours=partial(eq, head))
+        except Refused as refused:
+            if refused.index == 0:
+                raise
+            await create_gate(queued.gate, home)  # no worker with this queue has run yet
+        else:
+            return
 
 
 async def cancel_before_start(
@@ -177,6 +229,7 @@ def _new_head(
     partition = partition_of(workflow.name, order.id)
     starts_at = max(now, order.starts_at)
     timeout_ms = order.timeout_ms if order.timeout_ms is not None else workflow.policy.timeout_ms
+    queued = queueing_of(workflow, order.input, order.queued, order.shares, since=starts_at, epoch=epoch)
     record = ExecutionRecord(
         workflow=workflow.name,
         id=order.id,
@@ -197,8 +250,19 @@ def _new_head(
         starts_at=0 if starts_at == now else starts_at,
         deadline_at=None if timeout_ms is None else starts_at + timeout_ms,
         published=_published(partition, home) if workflow.is_pinned else "",
+        queued=queued,
+        shares=order.shares,
     )
-    body, revision = encode_record(record), first_revision(run)
+    return _head_of(record, partition, home, host, now, epoch)
+
+
+def _head_of(record: ExecutionRecord, partition: str, home: Home, host: Host | None, now: int, epoch: int) -> Item:
+    """The head of a new execution: it waits, is ready, or is worked on by this process from its first moment."""
+    starts_at = record.starts_at or now
+    body, revision = encode_record(record), first_revision(record.run)
+    if record.queued is not None:
+        due_at = starts_at if starts_at > now else _due_while_waiting(record, home, now)
+        return Item(partition=partition, revision=revision, status=QUEUED, due_at=due_at, epoch=epoch, body=body)
     if starts_at > now or host is None or not _keeps_place(host, partition):
         return Item(partition=partition, revision=revision, status=READY, due_at=starts_at, epoch=epoch, body=body)
     return Item(
@@ -211,6 +275,12 @@ def _new_head(
         epoch=epoch + 1,
         body=body,
     )
+
+
+def _due_while_waiting(record: ExecutionRecord, home: Home, now: int) -> int | None:
+    """Its timeout; before that, if its place is written behind it, a worker sees to it that it is there."""
+    unseen = now + UNSEEN_MS if home.writes_are_paid or current_unit.get() is not None else None
+    return min((at for at in (unseen, record.deadline_at) if at is not None), default=None)
 
 
 def _keeps_place(host: Host, partition: str) -> bool:
@@ -229,6 +299,12 @@ def _published(partition: str, home: Home) -> str:
 
 
 def _set_off(head: Item, home: Home, host: Host | None, clock: Clock) -> None:
+    queued = decode_record(head.body).queued if head.status == QUEUED else None
+    if queued is not None and queued.since <= clock.now_ms():
+        tell_gate(head.partition, queued, home, host)
+        if head.due_at is not None:
+            wake_at(head.partition, head.due_at, home, host)
+        return
     # If the answer took longer than the lease, another process may have started it.
     if head.lease_until is not None and host is not None and clock.now_ms() < head.lease_until:
         host.adopt(head)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from itertools import cycle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from holdfast import ids
 from holdfast.codec.jsontext import canonical
-from holdfast.coordination.inbox import USED, Sender
+from holdfast.coordination.inbox import MARKED, USED, Sender
 from holdfast.errors import NotFound, Refused, StoreUnavailable
-from holdfast.items import StatusIn, Update
+from holdfast.flow.record import QUEUED
+from holdfast.items import ABSENT, AllOf, EpochIs, Item, Put, StatusIn, Update
 from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller, write_fresh
 from holdfast.replay.entries import Cancelled, Received
 from holdfast.workflows.history import load
+from holdfast.workflows.queueing import is_waiting
 from holdfast.workflows.record import (
-    CLAIMABLE,
     NO_VALUE,
     OPEN,
     PAUSED,
@@ -29,17 +30,21 @@ from holdfast.workflows.record import (
     Message,
     Parent,
     Signal,
-    answer_writes,
+    answered_sort,
     callback_sort,
     decode_message,
+    encode_message,
+    make_due,
     post,
 )
 
 if TYPE_CHECKING:
-    from holdfast.items import Item, Put
     from holdfast.kernel.host import Host
     from holdfast.ports import Home, Store
     from holdfast.workflows.callback_tokens import TokenScope
+
+
+AT_WORK: Final = tuple(status for status in OPEN if status != PAUSED)
 
 
 async def send(partition: str, message: Message, home: Home, host: Host | None, sender: Sender, now: int) -> bool:
@@ -49,25 +54,25 @@ async def send(partition: str, message: Message, home: Home, host: Host | None, 
     """
     sort = sender.next_sort()
     put, due = post(partition, sort, message, now)
-    ways = (due,) if not isinstance(message, CancelRequest) else (_to_claimable(due), _to_paused(due))
-    for way in cycle(ways):
+    way = due if not isinstance(message, CancelRequest) else replace(due, when=StatusIn(AT_WORK))
+    while True:
         try:
             await write_for_caller(home.store, put, way, ours=lambda there: there is not None and there.sort == sort)
         except Refused as refused:
-            if len(ways) == 1 or refused.item is None or refused.item.status not in OPEN:
+            if way is due or refused.item is None or refused.item.status not in OPEN:
                 return False
+            way = (
+                replace(due, when=StatusIn(AT_WORK)) if refused.item.status != PAUSED else _resuming(due, refused.item)
+            )
             continue
         wake(partition, home, host)
-        break
-    return True
+        return True
 
 
-def _to_claimable(due: Update) -> Update:
-    return replace(due, when=StatusIn(CLAIMABLE))
-
-
-def _to_paused(due: Update) -> Update:
-    return replace(due, when=StatusIn((PAUSED,)), status=READY)
+def _resuming(due: Update, paused: Item) -> Update:
+    """One that waits for a slot does so again; any other goes on."""
+    as_seen = AllOf((StatusIn((PAUSED,)), EpochIs(paused.epoch)))
+    return replace(due, when=as_seen, status=QUEUED if is_waiting(paused) else READY)
 
 
 async def was_received(store: Store, partition: str, message: Signal | CancelRequest) -> bool:
@@ -95,6 +100,18 @@ async def answer_once(scope: TokenScope, answer: CallbackAnswer, home: Home, hos
         return await was_answered(home.store, scope, answer)
     wake(scope.partition, home, host)
     return True
+
+
+def answer_writes(partition: str, answer: CallbackAnswer, now: int) -> tuple[Put, Put, Update]:
+    """The writes that answer a callback: all of them, or none if it was answered or has timed out.
+
+    The message and the mark are in two places; files of the old format have a mark in the message's place.
+    """
+    body = encode_message(answer)
+    place, mark = callback_sort(answer.run, answer.op), answered_sort(answer.run, answer.op)
+    message = Item(partition=partition, sort=place, status=MARKED, body=body)
+    answered = Item(partition=partition, sort=mark, status=USED, body=ids.fingerprint(body).encode())
+    return Put(message, ABSENT), Put(answered, ABSENT), make_due(partition, now)
 
 
 def _is_answer(there: Item | None, answer: Put) -> bool:

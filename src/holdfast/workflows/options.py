@@ -11,6 +11,7 @@ from msgspec import Struct
 from holdfast.clock import moment
 from holdfast.duration import LONGEST_SECONDS, Duration, milliseconds
 from holdfast.errors import InvalidInput
+from holdfast.flow.declarations import Queued
 from holdfast.workflows.launch import Launch
 from holdfast.workflows.record import OnParentEnd, check_new_id, check_on_parent_end, check_tags
 
@@ -29,8 +30,9 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     delay_ms: int = 0
     at_ms: int | None = None
     on_parent_end: OnParentEnd | None = None
+    queued: Queued | None = None
 
-    def order(
+    def order(  # noqa: PLR0913 - who asks for it, and what is its own
         self,
         input: bytes,
         now: int,
@@ -40,6 +42,7 @@ class StartOptions(Struct, frozen=True, kw_only=True):
         parent: Parent | None = None,
         starter: Parent | None = None,
         root: str = "",
+        shares: tuple[str, ...] = (),
         trace: str = "",
     ) -> Launch:
         """What to start now. ``new_id`` and ``tags`` are for those that name none. Raises ``InvalidInput``."""
@@ -57,6 +60,8 @@ class StartOptions(Struct, frozen=True, kw_only=True):
             root=root,
             timeout_ms=self.timeout_ms,
             starts_at=starts_at,
+            queued=self.queued,
+            shares=shares,
             trace=trace,
         )
 
@@ -72,8 +77,13 @@ def start_options(
     delay: Duration | None = None,
     at: datetime | None = None,
     on_parent_end: OnParentEnd | None = None,
+    queued: Queued | None = None,
 ) -> StartOptions:
     """The options of a start, checked. Raises ``InvalidInput``."""
+    if queued is not None and queued.delay_ms:
+        if delay is not None:
+            raise InvalidInput("a start has one delay: its own, or that of queued=hf.Queued(delay=...)")
+        delay = queued.delay
     if delay is not None and at is not None:
         raise InvalidInput("a start has a delay, or a time at which it is due (at), not both")
     return StartOptions(
@@ -83,6 +93,7 @@ def start_options(
         delay_ms=0 if delay is None else milliseconds(delay),
         at_ms=None if at is None else _milliseconds_of(at),
         on_parent_end=None if on_parent_end is None else check_on_parent_end(on_parent_end),
+        queued=queued,
     )
 
 

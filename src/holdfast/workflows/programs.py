@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from holdfast.bounded import Bounded
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import StoreUnusable
+from holdfast.flow.record import QUEUED
 from holdfast.items import Item
 from holdfast.kernel.outcomes import Blocked
 from holdfast.kernel.turn import run_turn
@@ -24,6 +25,7 @@ from holdfast.workflows.live import Live
 from holdfast.workflows.record import ExecutionRecord, decode_record, encode_record, pinned_to
 from holdfast.workflows.runs import decode_start
 from holdfast.workflows.unclaimed import attend
+from holdfast.workflows.waiting_turn import Waiters
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -63,8 +65,11 @@ class Workflows(Struct, frozen=True):
         workflow: DeclaredWorkflow = self.registry.workflow(records.workflow_of(partition))
         return workflow.is_pinned
 
-    async def attend(self, head: Item, host: Host) -> None:
+    async def attend(self, head: Item, host: Host) -> Item | None:
+        if head.status == QUEUED:
+            return await Waiters(self.registry, self.sender, host).attend(head)
         await attend(head, self.taken_up, host)
+        return None
 
     async def taken_up(self, head: Item, host: Host) -> Execution:
         record = decode_record(head.body)

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from holdfast import ids, keys
 from holdfast.codec.stored import Reader, stored
-from holdfast.coordination.inbox import MARKED, USED
 from holdfast.errors import InvalidInput
 from holdfast.failure import ErrorRecord
+from holdfast.flow.record import QUEUED, Queueing
 from holdfast.items import ABSENT, HEAD, Item, Put, StatusIn, Update
 from holdfast.replay.entries import Entry, Received
 from holdfast.workflows.runs import count_of
@@ -33,7 +33,7 @@ COMPENSATION_FAILED: Final = "COMPENSATION_FAILED"
 DELETED: Final = "DELETED"  # counts as absent, whatever a clock says
 
 CLAIMABLE: Final = (READY, RUNNING, SUSPENDED, BLOCKED)
-OPEN: Final = (*CLAIMABLE, PAUSED)
+OPEN: Final = (QUEUED, *CLAIMABLE, PAUSED)
 ENDED: Final = (COMPLETED, FAILED, CANCELLED, TIMED_OUT, TERMINATED, COMPENSATION_FAILED)
 CLOSED: Final = (*ENDED, DELETED)
 STATUSES: Final = (*OPEN, *ENDED)
@@ -185,6 +185,8 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
 
     ``waits`` is what its last owner has told of where the body stands; nothing depends on it. ``trace`` is the
     ``traceparent`` of its start. ``shared`` is the partition of a constant item that it needs, and others too.
+    ``queued`` is how it waits in a queue, or has waited. ``shares`` are the queues in which it shares a slot of those
+    that have called it.
     """
 
     workflow: str
@@ -222,6 +224,8 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     waits: Waits | None = None
     trace: str = ""
     shared: str = ""
+    queued: Queueing | None = None
+    shares: tuple[str, ...] = ()
 
 
 def recorded_entries(record: ExecutionRecord, journal: list[Entry]) -> list[Entry]:
@@ -365,18 +369,6 @@ often, and are deleted with their run."""
 def answered_sort(run: int, op: str) -> str:
     """The place of the mark that a callback takes no answer any more."""
     return f"{ANSWERED_PREFIX}{run:06d}#{op}"
-
-
-def answer_writes(partition: str, answer: CallbackAnswer, now: int) -> tuple[Put, Put, Update]:
-    """The writes that answer a callback: all of them, or none if it was answered or has timed out.
-
-    The message and the mark are in two places; files of the old format have a mark in the message's place.
-    """
-    body = encode_message(answer)
-    place, mark = callback_sort(answer.run, answer.op), answered_sort(answer.run, answer.op)
-    message = Item(partition=partition, sort=place, status=MARKED, body=body)
-    answered = Item(partition=partition, sort=mark, status=USED, body=ids.fingerprint(body).encode())
-    return Put(message, ABSENT), Put(answered, ABSENT), make_due(partition, now)
 
 
 AWAIT_PREFIX: Final = "i#await#"

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from holdfast.clock import Clock
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import InvalidState, NotFound, Refused
+from holdfast.flow.record import QUEUED, UNSEEN_MS, Queueing, place_put
 from holdfast.items import ABSENT, AllOf, Item, Put, RevisionIs, StatusIn, Update, Write
 from holdfast.kernel.host import Host
 from holdfast.kernel.wake import wake
@@ -30,6 +31,7 @@ from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.launch import gave_up
 from holdfast.workflows.named_children import named_children
 from holdfast.workflows.once import MayHaveHappened, refuse_second_time
+from holdfast.workflows.queueing import queued_again, tell_gate
 from holdfast.workflows.record import (
     CANCELLED,
     COMPENSATION_FAILED,
@@ -95,8 +97,10 @@ class Retrier(Struct, frozen=True):
         before = _before(head, recorded.record)
         reopened = Reopened(failure.place, now, failure.ops, tuple(anew), before, request)
         renewed, run = open_callbacks(recorded, reopened, self.registry), recorded.record.run
-        segment, update = _writes(recorded, [*told_so(renewed, run, now), reopened], now)
-        writes: tuple[Write, ...] = (segment, update, *self.guards, *closed(renewed, partition, run))
+        queued = self._queued_again(recorded, now)
+        segment, update = _writes(recorded, [*told_so(renewed, run, now), reopened], queued, now)
+        places = () if queued is None else (place_put(partition, queued),)
+        writes: tuple[Write, ...] = (segment, update, *self.guards, *places, *closed(renewed, partition, run))
         try:
             await write_for_caller(self.home.store, *writes, ours=partial(eq, segment.item))
         except Refused as refused:
@@ -105,8 +109,16 @@ class Retrier(Struct, frozen=True):
             raise InvalidState(
                 f"{describe_partition(partition)} was changed by another process just now; look again"
             ) from None
-        wake(partition, self.home, self.host)
+        if queued is None:
+            wake(partition, self.home, self.host)
+        else:
+            tell_gate(partition, queued, self.home, self.host)
         return now
+
+    def _queued_again(self, recorded: Recorded, now: int) -> Queueing | None:
+        """It waits for a slot again, for its old one is free. A new epoch makes old permissions void."""
+        head, record = recorded.head, recorded.record
+        return queued_again(record, self.registry.workflows.get(record.workflow), since=now, epoch=head.epoch + 1)
 
     async def _starting_anew(self, ops: Sequence[str], recorded: Recorded) -> list[str]:
         """The failed operations that must not find again what they have found: children that have undone their work.
@@ -156,7 +168,7 @@ def child_partition(recorded: Recorded, op: str) -> str:
     return partition_of(name, child_id(recorded.head.partition, recorded.record, renamed(op, times)))
 
 
-def _writes(recorded: Recorded, entries: Sequence[Entry], now: int) -> tuple[Put, Update]:
+def _writes(recorded: Recorded, entries: Sequence[Entry], queued: Queueing | None, now: int) -> tuple[Put, Update]:
     head, record = recorded.head, recorded.record
     segment = Item(
         partition=head.partition,
@@ -167,11 +179,12 @@ def _writes(recorded: Recorded, entries: Sequence[Entry], now: int) -> tuple[Put
     update = Update(
         partition=head.partition,
         when=AllOf((RevisionIs(head.revision), StatusIn(RETRYABLE))),
-        status=READY,
-        due_at=now,
+        status=READY if queued is None else QUEUED,
+        due_at=now if queued is None else now + UNSEEN_MS,
         expires_at=None,
-        body=encode_record(_open_again(record, now)),
+        body=encode_record(replace(_open_again(record, now), queued=queued)),
         add_revision=1,
+        add_epoch=0 if queued is None else 1,
     )
     return Put(segment, ABSENT), update
 

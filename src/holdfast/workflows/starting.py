@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from holdfast.duration import Duration
 from holdfast.errors import InvalidInput
+from holdfast.flow.declarations import Queued
 from holdfast.workflows.options import StartOptions, Tags, start_options
 from holdfast.workflows.record import OnParentEnd
 
@@ -51,34 +52,42 @@ class Startable(Generic[P, R]):
     @overload
     async def start(self: Callable[[], Call[R]], /, *,
                     id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
-                    delay: Duration | None = ..., at: datetime | None = ...) -> Handle[R]: ...
+                    delay: Duration | None = ..., at: datetime | None = ...,
+                    queued: Queued | None = ...) -> Handle[R]: ...
     @overload
     async def start(self: Callable[[A], Call[R]], a: A, /, *,
                     id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
-                    delay: Duration | None = ..., at: datetime | None = ...) -> Handle[R]: ...
+                    delay: Duration | None = ..., at: datetime | None = ...,
+                    queued: Queued | None = ...) -> Handle[R]: ...
     @overload
     async def start(self: Callable[[A, B], Call[R]], a: A, b: B, /, *,
                     id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
-                    delay: Duration | None = ..., at: datetime | None = ...) -> Handle[R]: ...
+                    delay: Duration | None = ..., at: datetime | None = ...,
+                    queued: Queued | None = ...) -> Handle[R]: ...
     @overload
     async def start(self: Callable[[A, B, C], Call[R]], a: A, b: B, c: C, /, *,
                     id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
-                    delay: Duration | None = ..., at: datetime | None = ...) -> Handle[R]: ...
+                    delay: Duration | None = ..., at: datetime | None = ...,
+                    queued: Queued | None = ...) -> Handle[R]: ...
     @overload
     async def start(self: Callable[[A, B, C, D], Call[R]], a: A, b: B, c: C, d: D, /, *,
                     id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
-                    delay: Duration | None = ..., at: datetime | None = ...) -> Handle[R]: ...
+                    delay: Duration | None = ..., at: datetime | None = ...,
+                    queued: Queued | None = ...) -> Handle[R]: ...
     @overload
     async def start(self: Callable[[A, B, C, D, E], Call[R]], a: A, b: B, c: C, d: D, e: E, /, *,
                     id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
-                    delay: Duration | None = ..., at: datetime | None = ...) -> Handle[R]: ...
+                    delay: Duration | None = ..., at: datetime | None = ...,
+                    queued: Queued | None = ...) -> Handle[R]: ...
     @overload
     async def start(self: Callable[[A, B, C, D, E, F], Call[R]], a: A, b: B, c: C, d: D, e: E, f: F, /, *,
                     id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
-                    delay: Duration | None = ..., at: datetime | None = ...) -> Handle[R]: ...
+                    delay: Duration | None = ..., at: datetime | None = ...,
+                    queued: Queued | None = ...) -> Handle[R]: ...
     @overload
     async def start(self, /, *, id: str | None = ..., tags: Tags | None = ..., timeout: Duration | None = ...,
-                    delay: Duration | None = ..., at: datetime | None = ..., **kwargs: Any) -> Handle[R]: ...
+                    delay: Duration | None = ..., at: datetime | None = ...,
+                    queued: Queued | None = ..., **kwargs: Any) -> Handle[R]: ...
     # fmt: on
     async def start(  # type: ignore[misc]  # a workflow may have parameters of these names, to be given by position
         self,
@@ -89,6 +98,7 @@ class Startable(Generic[P, R]):
         timeout: Duration | None = None,
         delay: Duration | None = None,
         at: datetime | None = None,
+        queued: Queued | None = None,
         **kwargs: Any,
     ) -> Handle[R]:
         """Start an execution, durably, and answer a handle on it (G1).
@@ -96,10 +106,11 @@ class Startable(Generic[P, R]):
         The same ``id`` and input again answer the same execution, whatever became of it; another input raises
         ``IdempotencyMismatch`` (G11). Without ``id`` it gets a fresh one. Arguments are checked against the hints.
         The body begins after ``delay``, or at the time ``at``; until then it can be signalled, cancelled and looked at
-        like any other, and ``timeout`` counts from then. Inside a workflow body the new execution is detached: it lives
-        on when its starter ends.
+        like any other, and ``timeout`` counts from then. ``queued`` says how it waits in the queue of its workflow; if
+        that is full, ``QueueFull`` is raised and nothing is written. Inside a workflow body the new execution is
+        detached: it lives on when its starter ends.
         """
-        options = start_options(id=id, tags=tags, timeout=timeout, delay=delay, at=at)
+        options = start_options(id=id, tags=tags, timeout=timeout, delay=delay, at=at, queued=queued)
         return await self._start(args, kwargs, options)
 
     def options(
@@ -111,6 +122,7 @@ class Startable(Generic[P, R]):
         delay: Duration | None = None,
         at: datetime | None = None,
         on_parent_end: OnParentEnd | None = None,
+        queued: Queued | None = None,
     ) -> Configured[P, R]:
         """This workflow with options: call, or ``start``, the answer with the workflow's own arguments.
 
@@ -120,7 +132,9 @@ class Startable(Generic[P, R]):
         ends. ``on_parent_end`` says what becomes of a child that is still running when its parent ends: it is asked to
         stop (``"cancel"``), or goes on (``"leave"``).
         """
-        given = start_options(id=id, tags=tags, timeout=timeout, delay=delay, at=at, on_parent_end=on_parent_end)
+        given = start_options(
+            id=id, tags=tags, timeout=timeout, delay=delay, at=at, on_parent_end=on_parent_end, queued=queued
+        )
         return Configured(partial(self._call, options=given), partial(self._start, options=given), given)
 
 

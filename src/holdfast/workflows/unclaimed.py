@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from holdfast.errors import ExecutionTerminated, Refused
+from holdfast.flow.record import QUEUED
 from holdfast.items import AllOf, EpochIs, Item, RevisionIs, StatusIn, Update
 from holdfast.kernel.outcomes import Blocked
 from holdfast.kernel.ownership import BLOCKED_RECHECK_MS
@@ -17,6 +18,7 @@ from holdfast.replay.entries import Entry
 from holdfast.replay.journal import Journal, segment_sort
 from holdfast.replay.program import Effect
 from holdfast.replay.requests import RUNNING, Raised
+from holdfast.workflows.queueing import is_waiting
 from holdfast.workflows.record import PAUSED, READY, TERMINATED, decode_record
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ TakeUp = Callable[[Item, "Host"], Awaitable["Execution"]]
 
 
 async def attend(head: Item, take_up: TakeUp, host: Host) -> None:
-    """Do what is due about an execution that cannot be claimed. Every write is refused if another process was faster.
+    """Do what is due about a paused or terminated execution. Every write is refused if another process was faster.
 
     ``take_up`` makes the execution from its head, not begun.
     """
@@ -52,12 +54,15 @@ async def attend(head: Item, take_up: TakeUp, host: Host) -> None:
 
 
 async def _wake_or_leave(head: Item, host: Host, now: int) -> None:
-    """A paused execution whose time has run out goes on, to its end. Until then there is nothing to do for it."""
+    """A paused execution whose time has run out goes on, to its end, or waits for its slot again. Until then there is
+    nothing to do for it.
+    """
     deadline_at = decode_record(head.body).deadline_at
-    as_seen = AllOf((StatusIn((PAUSED,)), RevisionIs(head.revision)))
+    as_seen = AllOf((StatusIn((PAUSED,)), RevisionIs(head.revision), EpochIs(head.epoch)))
     if deadline_at is not None and deadline_at <= now:
+        status = QUEUED if is_waiting(head) else READY
         await host.home.store.write(
-            Update(partition=head.partition, when=as_seen, status=READY, due_at=now, add_revision=1)
+            Update(partition=head.partition, when=as_seen, status=status, due_at=now, add_revision=1)
         )
         host.check_at(head.partition, now)
     elif head.owner is None:

@@ -314,7 +314,7 @@ def test_simple_jsonata_is_python(n, name, errors):
     assert outcome(JSONATA_MACHINE, given, work=work()) == as_machine(JSONATA_MACHINE, given, work=work())
 
 
-VALUES = [0, 1, 2, 1.5, True, False, None, "", "1", "b", [], [1], {}, {"a": 1}]
+VALUES = [0, 1, 2, 1.5, True, False, None, "", "1", "b", "ab", "ba", "abc", "*", [], [1], {}, {"a": 1}]
 RULES = [
     {"NumericEquals": 1},
     {"NumericEquals": 2},
@@ -323,6 +323,12 @@ RULES = [
     {"StringEquals": "b"},
     {"StringLessThan": "b"},
     {"StringEqualsPath": "$.other"},
+    {"StringMatches": "b"},
+    {"StringMatches": "b*"},
+    {"StringMatches": "*b"},
+    {"StringMatches": "*b*"},
+    {"StringMatches": "*"},
+    {"StringMatches": "**b**"},
     {"BooleanEquals": True},
     {"BooleanEqualsPath": "$.other"},
     {"IsNull": False},
@@ -376,6 +382,14 @@ def test_a_call_of_an_intrinsic_function_answers_the_same(text):
         assert answer == {"x": CALLS[text]}
 
 
+def test_a_choice_that_leads_to_one_state_alone_still_reads_its_variable():
+    choose = {"Type": "Choice", "Choices": [{"Variable": "$.a", "StringEquals": "b", "Next": "Z"}], "Default": "Z"}
+    definition = states("Choose", Choose=choose, Z=passing())
+    for data in ({"a": 1}, {"a": "b"}, {}):
+        assert outcome(definition, data) == as_machine(definition, data)
+    assert outcome(definition, {}) == ("failed with", "States.Runtime")
+
+
 def test_results_and_errors_go_where_their_paths_say():
     catch = [{"ErrorEquals": ["A"], "ResultPath": "$.deep.why", "Next": "Show"}]
     definition = states(
@@ -401,6 +415,10 @@ LEFT_OVER: dict[str, tuple[dict[str, Any], str]] = {
     "credentials": (task("x", Credentials={"RoleArn": "r"}), "/States/S/Credentials"),
     "a limit by path": (task("x", TimeoutSecondsPath="$.t"), "/States/S/TimeoutSecondsPath"),
     "a path to several": (passing(InputPath="$.a[*].b"), "/States/S/InputPath"),
+    "a pattern": (
+        {"Type": "Choice", "Choices": [{"Variable": "$.a", "StringMatches": "a*b", "Next": "Z"}], "Default": "Z"},
+        "/States/S/Choices/0",
+    ),
     "a function": (passing(Parameters={"a": {"x.$": "States.ArrayUnique($.a)"}}), "/States/S/Parameters/a/x.$"),
     "a heartbeat": (
         task("x", Retry=[{"ErrorEquals": ["States.HeartbeatTimeout"]}]),
@@ -416,7 +434,7 @@ LEFT_OVER: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", LEFT_OVER)
 def test_what_is_not_converted_is_told_with_its_place_and_stands_in_the_code(name):
     state, pointer = LEFT_OVER[name]
-    made = converted(states("S", S=state))
+    made = converted(states("S", S=state, Z=passing()))
     assert pointer in [each.pointer for each in made.remarks]
     assert refused(made.text) == ""
     if name != "a heartbeat":

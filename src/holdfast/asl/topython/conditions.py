@@ -59,11 +59,13 @@ def _comparison(test: dict[str, Any], scope: Scope) -> Code:
 def _compared(value: str, operator: str, wanted: Any, scope: Scope) -> Code:
     if operator.startswith("Is"):
         return _of_type(value, operator, wanted, scope)
+    if operator == "StringMatches":
+        return _matches(value, wanted, scope)
     other = path_code(compiled(wanted), scope) if operator.endswith("Path") else ""
     kind = next(kind for kind in ("String", "Numeric", "Boolean", "Timestamp") if operator.startswith(kind))
     symbol = _SYMBOLS.get(operator.removeprefix(kind).removesuffix("Path"), "")
     if kind == "Timestamp" or not symbol:
-        raise Unconverted("compare what the values are of in Python: datetime.fromisoformat, fnmatch")
+        raise Unconverted("compare times in Python: datetime.fromisoformat")
     if kind == "Boolean" and not other:
         return Operation("is", (value, str(wanted)))
     compared = Operation(symbol, (value, other or _written(wanted)))
@@ -71,6 +73,21 @@ def _compared(value: str, operator: str, wanted: Any, scope: Scope) -> Code:
         return compared
     check = {"String": "is_text", "Numeric": "is_number", "Boolean": "is_flag"}[kind]
     return Chain("and", (call(scope.parts.helper(check), value, *([other] if other else [])), compared))
+
+
+def _matches(value: str, pattern: str, scope: Scope) -> Code:
+    """A pattern with stars at its ends alone. Raises ``Unconverted``."""
+    text = pattern.strip("*")
+    if "*" in text or "\\" in text:
+        raise Unconverted("a pattern with stars or escapes within: use re.fullmatch")
+    is_text = call(scope.parts.helper("is_text"), value)
+    match pattern.startswith("*"), pattern.endswith("*"):
+        case False, False:
+            return Operation("==", (value, quoted(text)))
+        case True, True:
+            return Chain("and", (is_text, Operation("in", (quoted(text), value)))) if text else is_text
+        case begins, _:
+            return Chain("and", (is_text, call(f"{value}.{'endswith' if begins else 'startswith'}", quoted(text))))
 
 
 def _written(wanted: Any) -> str:

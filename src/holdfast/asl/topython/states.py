@@ -103,9 +103,7 @@ def _chosen(at: Place) -> Body:
 
 def branching(suites: Sequence[Suite], otherwise: Body) -> Body:
     """An ``if`` with what is done otherwise; without an ``else`` where nothing else comes there."""
-    if len(suites) == 1 and not suites[0].body:
-        if not otherwise:
-            return ()
+    if len(suites) == 1 and not suites[0].body and otherwise:
         only = suites[0].head
         return (Compound((Suite(Line("if ", conditions.negated(only.code)), otherwise),)),)
     if all(ends(each.body) for each in suites):

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.codec.typed import codec_for
-from holdfast.errors import IdempotencyMismatch, InvalidInput, InvalidState, NotFound
+from holdfast.errors import IdempotencyMismatch, InvalidInput, InvalidState, NotFound, Refused
+from holdfast.flow.record import QUEUED
+from holdfast.items import AllOf, EpochIs, RevisionIs, StatusIn, Update
 from holdfast.kernel.host import holds
 from holdfast.kernel.outcomes import Conclusion
+from holdfast.kernel.wake import wake
 from holdfast.replay.delivery import deliver, remind
 from holdfast.replay.program import AnyEffect, Arrival, Effect, Timed
 from holdfast.workflows.launch import cancel_before_start, gave_up, launch, outcome_error
 from holdfast.workflows.live import Live
 from holdfast.workflows.named_children import AwaitedChild
 from holdfast.workflows.once import MayHaveHappened
+from holdfast.workflows.queueing import shared_by
 from holdfast.workflows.record import (
     CANCEL,
     CANCELLED,
@@ -27,6 +33,7 @@ from holdfast.workflows.record import (
     LEAVE,
     NO_LONGER_AWAITED,
     NO_VALUE,
+    READY,
     CancelRequest,
     Parent,
     are_same,
@@ -34,6 +41,7 @@ from holdfast.workflows.record import (
     decode_record,
     decode_result,
     describe_partition,
+    encode_record,
     partition_of,
     root_of,
 )
@@ -130,11 +138,32 @@ class CallChild(AwaitedChild, frozen=True):
         if head.status in CLOSED:
             return outcome(head, operation, live)
         watch(head.partition, operation, live)
+        if head.status == QUEUED and not self._is_anothers(head, order):
+            await self._let_in(head, live)
         if self._is_anothers(head, order) and not await live.ask_to_be_told(head.partition):
             head = await live.host.home.store.get(head.partition) or head  # it has ended, or was asked before
             if head.status in CLOSED:
                 return outcome(head, operation, live)
         return check_again(head, operation, live)
+
+    async def _let_in(self, head: Item, live: Live) -> None:
+        """A child of ours that was retried waits in a queue. If we have a slot there, it shares that: it must not wait
+        for a slot that we hold.
+        """
+        record, shares = decode_record(head.body), shared_by(live.record)
+        if record.queued is None or record.queued.gate not in shares:
+            return
+        goes_on = Update(
+            partition=head.partition,
+            when=AllOf((StatusIn((QUEUED,)), EpochIs(head.epoch), RevisionIs(head.revision))),
+            status=READY,
+            due_at=live.now_ms(),
+            body=encode_record(replace(record, queued=None, shares=shares)),
+            add_revision=1,
+        )
+        with suppress(Refused):
+            await live.host.home.store.write(live.guard(), goes_on)
+        wake(head.partition, live.host.home, live.host)
 
     async def _reopened(self, head: Item, live: Live) -> Item | None:
         """The child that we cancelled ourselves, when we failed, going on now that we were retried; ``None``: look
@@ -165,6 +194,7 @@ class CallChild(AwaitedChild, frozen=True):
                 live.partition, record.run, operation.id, record.nonce, on_end=options.on_parent_end or CANCEL
             ),
             root=root_of(record, live.partition),
+            shares=shared_by(record),
             trace=live.traceparent(),
         )
 

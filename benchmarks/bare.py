@@ -1,0 +1,89 @@
+"""The limit of this machine: a bare loop that commits the bytes of our workflows to our tables, and does nothing else.
+
+It has no event loop, no leases, no retries and no codec. A figure of ours divided by that of the bare loop, in the same
+run, is how much of what SQLite and the disk can do is left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.workload import Workload
+from holdfast.backends.sqlite.store import SqliteStore
+from holdfast.workflows.record import partition_of
+
+START = """
+INSERT INTO holdfast_heads (partition, revision, status, owner, lease_until, epoch, due_at, body)
+VALUES (?, 1, 'RUNNING', 'bare', 1, 1, 1, ?)
+"""
+END = """
+UPDATE holdfast_heads SET revision = 2, status = 'COMPLETED', owner = NULL, lease_until = NULL, due_at = NULL, body = ?
+WHERE partition = ? AND revision = 1
+"""
+APPEND = """
+INSERT INTO holdfast_entries (head, sort, revision, status, epoch, body) VALUES (?, ?, 1, '', 1, ?)
+"""
+
+
+async def one_steps(folder: str, lanes: int, count: int) -> float:
+    """One-step workflows per second: the start and the end of each, in commits of as many as there are lanes."""
+    it = Workload(folder)
+    async with it.client():
+        handle = await it.one_step.start(0)
+        place = partition_of(it.one_step.name, handle.id)
+        start = await _body(it, place)
+    async with it.worker():
+        await handle
+        end = await _body(it, place)
+    names = [f"{place}-{number:08}" for number in range(count)]
+    with _file(folder) as store:
+        began = time.perf_counter()
+        for first in range(0, count, lanes):
+            batch = names[first : first + lanes]
+            _commit(store, START, [(name, start) for name in batch])
+            _commit(store, END, [(end, name) for name in batch])
+        return count / (time.perf_counter() - began)
+
+
+async def steps(folder: str, count: int) -> float:
+    """Steps of one workflow per second: a segment in a commit of its own for each."""
+    it = Workload(folder)
+    async with it.worker():
+        handle = await it.sequence.start(3)
+        await handle
+        page = await it.app.runtime().home.store.query(partition_of(it.sequence.name, handle.id), prefix="j#")
+    segment = page.items[1].body
+    with _file(folder) as store:
+        _commit(store, START, [("wf#sequence#bare", segment)])
+        began = time.perf_counter()
+        for number in range(count):
+            _commit(store, APPEND, [(1, f"j#000000#{number:010}", segment)])
+        return count / (time.perf_counter() - began)
+
+
+async def _body(it: Workload, place: str) -> bytes:
+    head = await it.app.runtime().home.store.get(place)
+    assert head is not None
+    return head.body
+
+
+@contextmanager
+def _file(folder: str) -> Any:
+    """An empty file with our tables and our settings: WAL, ``synchronous=FULL``."""
+    store = SqliteStore.open(str(Path(folder) / "bare.db"))
+    try:
+        yield store
+    finally:
+        store.runner.connection.close(force=True)
+
+
+def _commit(store: SqliteStore, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    run = store.runner.connection.execute
+    run("BEGIN IMMEDIATE")
+    for row in rows:
+        run(statement, row)
+    run("COMMIT")

@@ -1,0 +1,232 @@
+"""A round of a gate: look who has ended, choose who begins, and write both in one commit before anything begins.
+
+Each step depends on the heads of executions alone. What is in memory, what was woken and what a place says only decide
+how soon a step comes. These are the writes, and what continues them if the process stops around one:
+
+| it stops | what is there | what continues it |
+|---|---|---|
+| before the decision | places, or slots of executions that have ended | the next owner reads all places and slots |
+| at the decision, and the answer is lost | the decision or not, all of it | it is sent again under the same epoch |
+| after the decision, before an execution begins | a slot whose execution waits | the next owner begins it |
+| an hour, and then it writes its decision | a newer owner's | its epoch refuses it (G3) |
+| an hour, and then it begins an execution | the execution has another epoch or status | these refuse it |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from holdfast.coordination.lease import Fenced
+from holdfast.errors import Refused, StoreError
+from holdfast.flow.beginning import begin, watch
+from holdfast.flow.choose import Waiting
+from holdfast.flow.record import (
+    PLACE_PREFIX,
+    QUEUED,
+    GateRecord,
+    Slot,
+    encode,
+    shard_of,
+    shards_of,
+    waiting_of,
+)
+from holdfast.items import Delete, Item, OwnerIs, Update
+from holdfast.kernel.outcomes import AGAIN, Idle, Next
+from holdfast.paging import items
+from holdfast.persist import write_until_known
+
+if TYPE_CHECKING:
+    from holdfast.flow.gate import Books, Gate
+    from holdfast.kernel.host import Host
+
+GATHER_MS: Final = 50
+"""Where writes are paid, this much time lies between two decisions, which gather meanwhile."""
+
+MOST_CHOSEN: Final = 200
+"""The most executions that one decision lets begin."""
+
+LOOK_MS: Final = 5_000
+PAID_LOOK_MS: Final = 10_000
+"""So often all slots are looked at, in case a hint was lost; more seldom where reads are paid."""
+
+BEGIN_AGAIN_MS: Final = 1_000
+"""An execution with a slot that has not begun is begun again after this time. It may wait for room in other processes,
+and each try wakes them.
+"""
+
+SCAN_SHARE: Final = 20
+"""All places are read at most for this part of the time."""
+
+
+class Decision(Struct):
+    """What changes: slots that are free, executions that begin, places that are of no use any more."""
+
+    freed: list[str]
+    chosen: list[Waiting]
+    gone: list[Waiting]
+    unbegun: list[str]
+
+
+async def run_round(gate: Gate, most_waiting: int | None, closed: Sequence[str], host: Host) -> Next:
+    """One round. ``closed`` are the statuses of executions that are over."""
+    books, now = gate.open_books, host.clock.now_ms()
+    if host.home.writes_are_paid and now < books.decided_at + GATHER_MS:
+        await asyncio.sleep((books.decided_at + GATHER_MS - now) / 1000)
+    decision = Decision([], [], [], [])
+    await _look(gate, decision, closed, host)
+    await read_places(gate, host)
+    picked = await _choose(books, decision, host)
+    full = most_waiting is not None and books.chooser.waiting >= most_waiting
+    if decision.freed or decision.chosen or decision.gone or full != books.full:
+        books.full = full
+        await _write(gate, decision, host)
+    await _begin(gate, decision, host)
+    if picked == MOST_CHOSEN or decision.gone or books.suspects or books.came:
+        return AGAIN
+    return _next(gate, host)
+
+
+async def read_places(gate: Gate, host: Host) -> None:
+    """Take in the places that this process has written, and those of others if they may have come."""
+    books, now = gate.open_books, host.clock.now_ms()
+    came, books.came = books.came, []
+    for waiting in came:
+        books.chooser.add(waiting)
+    if not books.lookup or now < books.scanned_at + SCAN_SHARE * books.scan_ms:
+        return
+    books.lookup = False
+    for shard in shards_of(gate.partition):
+        async for item in items(host.home.store, shard, prefix=PLACE_PREFIX):
+            books.chooser.add(waiting_of(item))
+    books.scanned_at = host.clock.now_ms()
+    books.scan_ms = books.scanned_at - now
+
+
+async def _look(gate: Gate, decision: Decision, closed: Sequence[str], host: Host) -> None:
+    """See which of the slots that may be free are so: the head of the execution says it, and no hint."""
+    books, now = gate.open_books, host.clock.now_ms()
+    if now >= books.looked_at + look_ms(host):
+        books.lookup = True
+        books.suspects |= set(books.held)
+        books.looked_at = now
+    suspects, books.suspects = sorted(books.suspects & books.held.keys()), set()
+    for partition, head in zip(suspects, await _heads(suspects, host), strict=True):
+        slot = books.held[partition]
+        if head is None or _is_over(head, slot, closed):
+            del books.held[partition]
+            books.begun_at.pop(partition, None)
+            books.chooser.freed(slot.key)
+            host.watchers.remove(partition, gate.partition)
+            decision.freed.append(partition)
+            continue
+        watch(partition, gate, host)
+        if head.status == QUEUED and now >= books.begun_at.get(partition, 0) + BEGIN_AGAIN_MS:
+            decision.unbegun.append(partition)
+
+
+def _is_over(head: Item, slot: Slot, closed: Sequence[str]) -> bool:
+    """Whether a slot is free: its execution has ended, or waits again, for another one."""
+    return head.status in closed or (head.status == QUEUED and head.epoch != slot.epoch)
+
+
+async def _choose(books: Books, decision: Decision, host: Host) -> int:
+    """Choose who begins. Those whose heads do not wait any more give their slots and tokens back."""
+    now = host.clock.now_ms()
+    picked: list[Waiting] = []
+    while len(picked) < MOST_CHOSEN and (waiting := books.chooser.pick(now * 1000)) is not None:
+        picked.append(waiting)
+    for waiting, head in zip(picked, await _heads([each.partition for each in picked], host), strict=True):
+        slot = books.held.get(waiting.partition)
+        if head is None or head.status != QUEUED or (slot is not None and slot.epoch == head.epoch):
+            books.chooser.give_back(waiting)
+            decision.gone.append(waiting)
+            continue
+        if slot is not None:  # it was of an earlier wait, which is over
+            books.chooser.freed(slot.key)
+        books.held[waiting.partition] = Slot(waiting.key, head.epoch, now)
+        decision.chosen.append(waiting)
+    return len(picked)
+
+
+async def _heads(partitions: Sequence[str], host: Host) -> Sequence[Item | None]:
+    return await asyncio.gather(*(host.home.store.get(partition) for partition in partitions))
+
+
+async def _write(gate: Gate, decision: Decision, host: Host) -> None:
+    """Make the decision durable, before anything begins by it. Raises ``Fenced``."""
+    books, now = gate.open_books, host.clock.now_ms()
+    books.chooser.forget_idle(now * 1000)
+    record = GateRecord(
+        held=books.held,
+        arrivals=books.chooser.arrivals,
+        waiting=books.chooser.waiting,
+        full=books.full,
+        limit=books.chooser.rules.limit,
+        limit_per_key=books.chooser.rules.limit_per_key,
+    )
+    update = Update(
+        partition=gate.partition, when=OwnerIs(host.home.owner, gate.epoch), due_at=now, body=encode(record)
+    )
+    together = () if host.home.writes_are_paid else _deletes(gate, decision)
+    try:
+        await write_until_known(host.home.store, update, *together, ours=lambda _there: False)
+    except Refused as refused:
+        raise Fenced(f"{gate.partition}: {refused}") from None
+    books.decided_at = host.clock.now_ms()
+
+
+async def _begin(gate: Gate, decision: Decision, host: Host) -> None:
+    held = gate.open_books.held
+    waiting = [*decision.unbegun, *(each.partition for each in decision.chosen)]
+    gate.open_books.begun_at.update(dict.fromkeys(waiting, host.clock.now_ms()))
+    begins = (begin(partition, held[partition].epoch, gate, host) for partition in waiting)
+    deletes = _deletes(gate, decision) if host.home.writes_are_paid else ()
+    await asyncio.gather(*begins, *(_delete(each, host) for each in deletes))
+    if decision.chosen:
+        host.telemetry.emit("queue_admitted", partition=gate.partition, count=len(decision.chosen))
+
+
+def _deletes(gate: Gate, decision: Decision) -> tuple[Delete, ...]:
+    of_no_use = (*decision.chosen, *decision.gone)
+    return tuple(Delete(f"{gate.partition}#{shard_of(each)}", each.sort) for each in of_no_use)
+
+
+async def _delete(delete: Delete, host: Host) -> None:
+    with suppress(StoreError):  # a place that stays is found again, and is of no use then either
+        await host.home.store.write(delete)
+
+
+def _next(gate: Gate, host: Host) -> Idle:
+    now = host.clock.now_ms()
+    if not is_busy(gate):
+        return Idle(None, LOOK_MS / 1000)
+    due_at = next_at(gate, host)
+    if host.ends_at is not None:  # an invocation does not stay for it
+        return Idle(due_at)
+    return Idle(due_at, (due_at - now) / 1000 + 1)
+
+
+def next_at(gate: Gate, host: Host) -> int:
+    """When there is something to do without a hint (milliseconds)."""
+    books, now = gate.open_books, host.clock.now_ms()
+    times = [books.looked_at + look_ms(host)]
+    if (token_us := books.chooser.next_at(now * 1000)) is not None:
+        times.append(-(-token_us // 1000))
+    if books.lookup:
+        times.append(books.scanned_at + SCAN_SHARE * books.scan_ms)
+    return max(now, min(times))
+
+
+def is_busy(gate: Gate) -> bool:
+    """Whether something runs or waits in the queue."""
+    return bool(gate.open_books.held or gate.open_books.chooser.waiting)
+
+
+def look_ms(host: Host) -> int:
+    """How often all slots are looked at."""
+    return PAID_LOOK_MS if host.home.reads_are_paid else LOOK_MS

@@ -1,0 +1,163 @@
+"""Queues as apps declare them, and what a start may say about its place in one."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import msgspec
+
+from holdfast.duration import Duration, milliseconds
+from holdfast.errors import DuplicateName, HoldfastError, InvalidInput
+from holdfast.flow.choose import Rules
+from holdfast.flow.rates import Rate
+from holdfast.flow.record import partition_of
+from holdfast.kernel.runtime import Declares
+from holdfast.keys import check_id, check_name
+
+MOST_HELD: Final = 1_000
+"""The largest limit of a queue, and the limit of one that names none: its slots are in one item."""
+
+_PATH: Final = re.compile(r"\w+(\.\w+)*")
+
+
+class QueueFull(HoldfastError):
+    """As many executions wait in the queue as may. Nothing was started; try again later."""
+
+    code = "queue_full"
+    retryable = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queued:
+    """How one start waits in its queue.
+
+    ``key`` is what shares of the queue and limits per key go by; if it is not given, the workflow's ``queue_key`` says
+    it. ``ahead`` is a head start: it goes before others of its key that came up to that much earlier. ``delay`` is how
+    long it waits before it takes its place.
+
+    >>> Queued(key="acme", ahead="10m").ahead_ms
+    600000
+    """
+
+    key: str | None = None
+    ahead: Duration = 0
+    delay: Duration = 0
+
+    def __post_init__(self) -> None:
+        if self.key is not None:
+            check_id("the key of a queued start", self.key)
+        milliseconds(self.ahead)
+        milliseconds(self.delay)
+
+    @property
+    def ahead_ms(self) -> int:
+        """The head start in milliseconds."""
+        return milliseconds(self.ahead)
+
+    @property
+    def delay_ms(self) -> int:
+        """The delay in milliseconds."""
+        return milliseconds(self.delay)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Queue:
+    """A queue of an app, as ``app.queue`` returns it. Workflows name it: ``@app.workflow(queue=mail)``."""
+
+    app: str
+    name: str
+    rules: Rules
+    most_waiting: int | None = None
+
+    @property
+    def partition(self) -> str:
+        """Where its head is."""
+        return partition_of(self.app, self.name)
+
+
+def queue(
+    app: Declares,
+    name: str,
+    *,
+    limit: int | None = None,
+    limit_per_key: int | None = None,
+    rate: Rate | None = None,
+    rate_per_key: Rate | None = None,
+    weight: Callable[[str], float] | None = None,
+    most_waiting: int | None = None,
+) -> Queue:
+    """Declare a queue: ``mail = app.queue("mail", limit=50, limit_per_key=2, rate=hf.Rate(100, per="1m"))``.
+
+    At most ``limit`` executions of it have begun and have not ended, and ``limit_per_key`` of each key; at most
+    ``rate`` begin, and ``rate_per_key`` of each key (G15). Keys take turns, in shares by ``weight(key)``, which is a
+    plain, pure function. With ``most_waiting`` waiting, a start raises ``QueueFull``. Without a limit it is 1,000.
+    Raises ``InvalidInput`` and ``DuplicateName``.
+    """
+    check_name("queue", name)
+    most = _whole("limit", limit, MOST_HELD) or MOST_HELD
+    per_key = _whole("limit_per_key", limit_per_key, MOST_HELD)
+    rules = Rules(most, per_key, _rate("rate", rate), _rate("rate_per_key", rate_per_key), _weigher(weight))
+    declared = Queue(app.name, name, rules, _whole("most_waiting", most_waiting, None))
+    if name in app.registry.queues:
+        raise DuplicateName(f"two queues are called {name!r}; give one of them another name")
+    app.registry.queues[name] = declared
+    return declared
+
+
+def check_key_path(path: str | None) -> str | None:
+    """A path into the arguments of a workflow, such as ``"order.tenant"``. Raises ``InvalidInput``."""
+    given: Any = path  # users without a type checker
+    if given is None or (isinstance(given, str) and _PATH.fullmatch(given)):
+        return path
+    raise InvalidInput(
+        f"queue_key is a path from a parameter into its value, such as 'order.tenant', not {given!r}. For another key, "
+        "start with queued=hf.Queued(key=...)"
+    )
+
+
+def key_in(input: bytes, path: str) -> str:
+    """What the path leads to in the encoded arguments of a workflow: text or a whole number. Raises ``InvalidInput``.
+
+    >>> key_in(b'{"order":{"tenant":"acme"}}', "order.tenant")
+    'acme'
+    """
+    value: Any = msgspec.json.decode(input)
+    for name in path.split("."):
+        value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise InvalidInput(f"the key of a queue is text or a whole number, and {path!r} leads to {repr(value)[:60]}")
+    return check_id("the key of a queued start", str(value))
+
+
+def _whole(what: str, number: int | None, most: int | None) -> int | None:
+    given: Any = number  # users without a type checker
+    if given is None or (type(given) is int and 1 <= given <= (given if most is None else most)):
+        return number
+    up_to = "" if most is None else f" up to {most:,}"
+    raise InvalidInput(f"{what} is a whole number from 1{up_to}, not {given!r}")
+
+
+def _rate(what: str, rate: Rate | None) -> Rate | None:
+    given: Any = rate  # users without a type checker
+    if given is None or isinstance(given, Rate):
+        return rate
+    raise InvalidInput(f"{what} is an hf.Rate(...), such as hf.Rate(100, per='1m'), not {given!r}")
+
+
+def _weigher(weight: Callable[[str], float] | None) -> Callable[[str], float]:
+    if weight is None:
+        return lambda _key: 1.0
+    if not callable(weight):
+        raise InvalidInput(f"weight is a function of a key, such as lambda key: 2.0, not {weight!r}")
+
+    def weigh(key: str) -> float:
+        value: Any = weight(key)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise InvalidInput(f"the weight of key {key[:60]!r} is a number above 0, not {value!r}")
+        return float(value)
+
+    return weigh

@@ -1,0 +1,96 @@
+"""The gate of a queue in memory: who has a slot, and an index of those that wait. The heads of executions decide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from holdfast.flow.choose import Chooser, Rules, Waiting
+from holdfast.flow.record import GateRecord, Slot, count_by_key
+from holdfast.items import Item
+from holdfast.kernel.entity import Entity, Unloaded
+
+if TYPE_CHECKING:
+    from holdfast.kernel.model import Model
+
+
+class Books(Struct):
+    """What the owner of a gate has in memory.
+
+    ``suspects`` are the slots whose executions may have ended, or have not begun. ``came`` are places that this process
+    has written. ``lookup``: others may have come from elsewhere. Times are in milliseconds: when all slots were last
+    looked at, when all places were last read and for how long, when the last decision was written, and when each
+    execution with a slot was last to begin.
+    """
+
+    held: dict[str, Slot]
+    chooser: Chooser
+    suspects: set[str]
+    came: list[Waiting]
+    lookup: bool = True
+    looked_at: int = 0
+    scanned_at: int = 0
+    scan_ms: int = 0
+    decided_at: int = 0
+    full: bool = False
+    begun_at: dict[str, int] = {}
+
+
+class Gate(Entity):
+    """The gate of one queue, as this process has it in memory."""
+
+    counts = False
+
+    __slots__ = ("books",)
+
+    def __init__(self, partition: str, model: Model) -> None:
+        super().__init__(partition, model)
+        self.books: Books | None = None
+
+    @property
+    def loaded(self) -> bool:
+        return self.books is not None
+
+    @property
+    def has_news(self) -> bool:
+        return self.unread or (self.books is not None and bool(self.books.suspects or self.books.came))
+
+    @property
+    def open_books(self) -> Books:
+        """What is in memory, in a turn that has loaded it."""
+        assert self.books is not None
+        return self.books
+
+    def own(self, head: Item, *, created: bool = False, taken_over: bool = False, died: bool = False) -> None:
+        """See ``Entity``. What is in memory may be stale: each hold of the lease begins with the store."""
+        self.books = None
+        super().own(head, created=created, taken_over=taken_over, died=died)
+        self.unloaded = Unloaded(head)
+
+    def forget(self) -> None:
+        super().forget()
+        self.books = None
+
+    def interrupt(self) -> None:
+        self.wake()
+
+    # ── Hints from this process ─────────────────────────────────────────────────────────────────────────────────────
+
+    def has_come(self, waiting: Waiting) -> None:
+        """An execution waits, durably."""
+        if self.books is not None:
+            self.books.came.append(waiting)
+            self.wake()
+
+    def has_changed(self, partition: str) -> None:
+        """An execution with a slot may have ended, or has not begun."""
+        if self.books is not None and partition in self.books.held:
+            self.books.suspects.add(partition)
+            self.wake()
+
+
+def books_of(record: GateRecord, rules: Rules) -> Books:
+    """The books of a gate that was just claimed. Each slot is suspect: its execution may have ended long ago."""
+    chooser = Chooser(rules, count_by_key(record.held), record.arrivals)
+    return Books(dict(record.held), chooser, set(record.held), [], full=record.full)

@@ -1,0 +1,154 @@
+"""What the store holds of a queue: its head, which says who may run, and the places of those that wait.
+
+The head of an execution is the truth. A *place* is an entry about it, by which the gate of the queue finds it. The
+*slots* in the queue's head are permissions: each for one execution, while its head has one epoch. What queues again
+adds an epoch, so a permission that was given before is of no use any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct
+
+from holdfast import keys
+from holdfast.codec.stored import stored
+from holdfast.flow.choose import Waiting
+from holdfast.items import ABSENT, EXISTS, Item, Put, Update
+from holdfast.persist import write_for_caller
+from holdfast.ports import Home
+
+PREFIX: Final = keys.QUEUES
+PLACE_PREFIX: Final = "w#"
+SETTINGS: Final = "settings"
+"""The sort key of the numbers that were changed since the queue was declared."""
+
+SHARDS: Final = 4
+"""The partitions of places: one takes 1,000 write units a second on DynamoDB. A change needs a move of what waits."""
+
+QUEUED: Final = "QUEUED"
+"""The status of an execution that waits for its slot. No worker claims it without one."""
+
+RESTING: Final = "SUSPENDED"
+DECIDING: Final = "RUNNING"
+
+UNSEEN_MS: Final = 60_000
+"""After this time a worker sees to it that the gate can find a waiting execution, unless both were written at once."""
+
+
+class Queueing(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """How an execution waits. ``gate`` is the partition of its queue; ``since`` (milliseconds) is when it came, or will
+    be due. It waits as long as its head has this ``epoch``; since then it has a slot.
+    """
+
+    gate: str
+    key: str = ""
+    ahead_ms: int = 0
+    since: int
+    epoch: int
+
+
+class Slot(Struct, frozen=True, gc=False, array_like=True):
+    """A permission: for an execution of this key, while its head has this epoch, since a time (milliseconds)."""
+
+    key: str
+    epoch: int
+    since: int
+
+
+class GateRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The body of a queue's head. ``held`` are the slots by execution, ``arrivals`` the arrival times of its rates.
+    ``waiting`` and ``full`` are what the gate has last counted, ``limit`` and ``limit_per_key`` the numbers by which it
+    has decided.
+    """
+
+    held: dict[str, Slot] = {}
+    arrivals: dict[str, int] = {}
+    waiting: int = 0
+    full: bool = False
+    limit: int = 0
+    limit_per_key: int | None = None
+
+
+class PlaceBody(Struct, frozen=True, gc=False, array_like=True):
+    """The body of a place."""
+
+    key: str
+    rank: int
+
+
+encode: Final = msgspec.json.Encoder().encode
+decode_gate: Final = stored(GateRecord, "the head of a queue")
+_decode_place: Final = stored(PlaceBody, "the place of an execution in a queue")
+
+
+def partition_of(app: str, queue: str) -> str:
+    """The partition of a queue's head."""
+    return f"{PREFIX}{app}#{queue}"
+
+
+def name_of(gate: str) -> str:
+    """The queue's name, from the partition of its head."""
+    return gate.rpartition("#")[2]
+
+
+def shards_of(gate: str) -> tuple[str, ...]:
+    """The partitions with the places of a queue."""
+    return tuple(f"{gate}#{number}" for number in range(SHARDS))
+
+
+def place_put(partition: str, waits: Queueing) -> Put:
+    """The write of an execution's place. It may come twice, or late: the execution's head says what it is worth."""
+    name = partition.removeprefix(keys.EXECUTIONS)
+    return Put(
+        Item(
+            partition=f"{waits.gate}#{crc32(name.encode()) % SHARDS}",
+            sort=f"{PLACE_PREFIX}{waits.since:015d}#{name}",
+            body=encode(PlaceBody(waits.key, waits.since - waits.ahead_ms)),
+        )
+    )
+
+
+def waiting_of(place: Item) -> Waiting:
+    """What a place says."""
+    body = _decode_place(place.body)
+    name = place.sort[len(PLACE_PREFIX) :].partition("#")[2]
+    return Waiting(body.rank, place.sort, body.key, keys.EXECUTIONS + name)
+
+
+def shard_of(waiting: Waiting) -> str:
+    """The number of the shard that holds a place."""
+    return str(crc32(waiting.partition.removeprefix(keys.EXECUTIONS).encode()) % SHARDS)
+
+
+async def create(gate: str, home: Home) -> None:
+    """Create the head of a queue, unless it is there."""
+    head = Item(partition=gate, status=RESTING, body=encode(GateRecord()))
+    await write_for_caller(home.store, Put(head, ABSENT), ours=lambda there: there is not None)
+
+
+def make_due(gate: str, now: int) -> Update:
+    """The write that has the gate look: a release that has not seen it is refused."""
+    return Update(partition=gate, when=EXISTS, due_at=now, add_revision=1)
+
+
+async def rouse(gate: str, home: Home, now: int) -> None:
+    """Have a gate look that no process has: one that has it looks by itself, and a write of each start would be too
+    much for one item.
+    """
+    head = await home.store.get(gate)
+    if head is None:
+        await create(gate, home)
+    if head is None or (head.owner is None and head.due_at is None):
+        await home.store.write(make_due(gate, now))
+
+
+def count_by_key(held: Mapping[str, Slot]) -> dict[str, int]:
+    """The number of slots of each key."""
+    counts: dict[str, int] = {}
+    for slot in held.values():
+        counts[slot.key] = counts.get(slot.key, 0) + 1
+    return counts

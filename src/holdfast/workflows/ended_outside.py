@@ -1,0 +1,77 @@
+"""The end of an execution that no body has come to: who has to learn of it, and how long it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from holdfast.coordination.inbox import USED
+from holdfast.errors import Refused
+from holdfast.items import AllOf, EpochIs, StatusIn, Update
+from holdfast.paging import items
+from holdfast.persist import write_for_caller
+from holdfast.workflows.messages import send, was_started
+from holdfast.workflows.record import (
+    AWAIT_PREFIX,
+    AwaitedEnded,
+    AwaitRequest,
+    ChildEnded,
+    ExecutionRecord,
+    Message,
+    decode_message,
+)
+
+if TYPE_CHECKING:
+    from holdfast.clock import Clock
+    from holdfast.coordination.inbox import Sender
+    from holdfast.failure import ErrorRecord
+    from holdfast.items import Item
+    from holdfast.kernel.host import Host
+    from holdfast.ports import Home, Store
+    from holdfast.registrations import Registrations
+
+
+class Teller(Struct, frozen=True):
+    """What it takes to tell other executions."""
+
+    home: Home
+    host: Host | None
+    sender: Sender
+    clock: Clock
+
+    async def tell(self, partition: str, record: ExecutionRecord, error: ErrorRecord, heard: Iterable[str]) -> None:
+        """Tell the parent, the starter, and those who have asked to be told. ``heard`` are those that the journal
+        names.
+        """
+        if (parent := record.parent) is not None:
+            await self._send(parent.partition, ChildEnded(parent.run, parent.op, error=error, nonce=parent.nonce))
+        if (starter := record.starter) is not None:
+            await self._send(starter.partition, was_started(record.id, starter))
+        asked = (*record.awaited_by, *heard, *await self._unread_requests(partition))
+        for by in dict.fromkeys(asked):
+            await self._send(by, AwaitedEnded(partition, error=error))
+
+    async def _send(self, partition: str, message: Message) -> None:
+        await send(partition, message, self.home, self.host, self.sender, self.clock.now_ms())
+
+    async def _unread_requests(self, partition: str) -> list[str]:
+        """Who has asked to be told of the end, and was not read any more."""
+        sent = items(self.home.store, partition, prefix=AWAIT_PREFIX)
+        messages = [decode_message(item.body) async for item in sent if item.status != USED]
+        return [message.by for message in messages if isinstance(message, AwaitRequest)]
+
+
+async def let_expire(closed: Item, ended: ExecutionRecord, registry: Registrations, store: Store) -> None:
+    """Let the retention run, once all have been told. If the process dies before, the execution stays."""
+    assert ended.ended_at is not None
+    workflow = registry.workflows.get(ended.workflow)  # there may be no code here
+    kept_ms = None if workflow is None else workflow.policy.retention_ms
+    if kept_ms is None:
+        return
+    as_closed = AllOf((EpochIs(closed.epoch), StatusIn((closed.status,))))
+    update = Update(partition=closed.partition, when=as_closed, expires_at=ended.ended_at + kept_ms)
+    with suppress(Refused):
+        await write_for_caller(store, update, ours=lambda _there: False)

@@ -1,0 +1,40 @@
+"""The bare loop writes what Holdfast writes, and as often. Nothing here judges a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+from benchmarks import bare
+
+
+def read(path: Path, statement: str) -> list[tuple[object, ...]]:
+    file = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return file.execute(statement).fetchall()
+    finally:
+        file.close()
+
+
+async def test_the_same_bytes_of_one_step_workflows(tmp_path: Path) -> None:
+    assert await bare.one_steps(str(tmp_path), lanes=4, count=10) > 0
+    (ours,) = read(tmp_path / "bench.db", "SELECT status, length(body) FROM holdfast_heads WHERE kind = 'wf#'")
+    there = read(tmp_path / "bare.db", "SELECT status, length(body) FROM holdfast_heads")
+    assert there == [ours] * 10
+
+
+async def test_the_same_bytes_of_steps(tmp_path: Path) -> None:
+    assert await bare.steps(str(tmp_path), count=5) > 0
+    ours = read(tmp_path / "bench.db", "SELECT body FROM holdfast_entries WHERE sort = 'j#000000#0000000001'")
+    assert read(tmp_path / "bare.db", "SELECT DISTINCT body FROM holdfast_entries") == ours
+    assert read(tmp_path / "bare.db", "SELECT count(*) FROM holdfast_entries") == [(5,)]
+
+
+async def test_a_commit_for_each_batch(tmp_path: Path, monkeypatch) -> None:
+    commits: list[int] = []
+    commit = bare._commit
+    monkeypatch.setattr(
+        bare, "_commit", lambda store, text, rows: (commits.append(len(rows)), commit(store, text, rows))
+    )
+    await bare.one_steps(str(tmp_path), lanes=4, count=10)
+    assert commits == [4, 4, 4, 4, 2, 2]

@@ -1,0 +1,5 @@
+"""The worlds that tests of queues run in."""
+
+from __future__ import annotations
+
+from tests.worlds import *
