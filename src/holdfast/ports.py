@@ -22,8 +22,7 @@ T = TypeVar("T")
 class Page(Struct, frozen=True):
     """Some items in order. For the next page pass ``cursor`` as ``after``; ``None`` is the end.
 
-    ``whole``: none is missing that was there before one of these came, also where pages tear. ``behind``: how many more
-    the store has seen that come after these, at least.
+    ``whole``: none is missing that came before one of them, even if pages tear. ``behind`` counts those that follow.
     """
 
     items: tuple[Item, ...]
@@ -361,7 +360,7 @@ class Home(Struct, frozen=True):
     machine must send to the home's API, which only its owner can read. ``sealed``: bodies are stored sealed, so no
     other place, such as a log, may hold their values. ``serves`` says of a partition whether this process works on it,
     if it has the code. ``divide`` has the index of what is due in a number of parts, where it has parts; it may be
-    called again and again.
+    called again and again. ``lists_by_scan`` says whether a listing reads all that is stored, where that is billed.
     """
 
     url: str
@@ -398,3 +397,4 @@ class Home(Struct, frozen=True):
     sealed: bool = False
     serves: Callable[[str], bool] = everything
     divide: Callable[[int], Awaitable[None]] | None = None
+    lists_by_scan: Callable[[], Awaitable[bool]] | None = None

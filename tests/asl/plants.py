@@ -19,6 +19,7 @@ from holdfast.asl.orders import Child, MapCursor, Tolerance
 from holdfast.asl.progress import Progress
 from holdfast.asl.retrying import Again
 from holdfast.asl.states import mapping, parallel
+from holdfast.asl.workflow import MachineWorkflow
 
 Plant = Callable[[], AbstractContextManager[object]]
 
@@ -124,6 +125,9 @@ PLANTS: Final[dict[str, Plant]] = {
     "a continuation forgets the start": in_place_of(machine, "replace", lambda cursor, **_changes: cursor),
     "redrives are not counted": in_place_of(machine, "History", lambda count, _redrives: History(count)),
     "a redrive rewrites the history": in_place_of(reading, "joined", lambda attempts, _redrives: list(attempts[-1])),
+    "a call of a machine is told apart by its definition": in_place_of(
+        MachineWorkflow, "given", lambda _, input: input
+    ),
     "nothing tells of aborted states": in_place_of(Trail, "abort", lambda _trail: None),
     "a Map run tolerates one failure less": in_place_of(Tolerance, "exceeded", one_failure_less),
     "a Map run forgets its failures as it continues": in_place_of(

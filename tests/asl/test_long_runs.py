@@ -91,12 +91,15 @@ def test_an_open_branch_is_never_left():
 
 
 def test_states_without_work_cost_no_write(sqlite_world):
-    """A machine of Pass, Choice, Succeed and Fail is written at its start and at its end, as an empty workflow is."""
+    """A machine of Pass, Choice, Succeed and Fail is written at its start and at its end, as an empty workflow is. The
+    first execution of all stores a large definition, too.
+    """
 
     async def commits(definition):
         app = sqlite_world.app(f"app{len(definition['States'])}", limits=hf.Limits(sweep_seconds=1e5, lease_ms=10**9))
         machine = app.state_machine(f"m{len(definition['States'])}", definition)
         async with app.worker():
+            await machine({"n": 1})
             store = app.runtime().home.transactions
             before = store.commits
             await machine({"n": 1})

@@ -6,7 +6,15 @@ import logging
 from collections.abc import Callable
 
 import pytest
-from tests.asl import test_aborted, test_branches, test_long_runs, test_machine, test_map_runs, test_redrives
+from tests.asl import (
+    test_aborted,
+    test_branches,
+    test_definitions,
+    test_long_runs,
+    test_machine,
+    test_map_runs,
+    test_redrives,
+)
 from tests.asl.plants import PLANTS
 
 import holdfast as hf
@@ -39,6 +47,9 @@ FOUND_BY: dict[str, Callable[[], object]] = {
     "a continuation forgets the start": test_redrives.test_redrives_are_counted_across_runs_and_the_start_stays,
     "redrives are not counted": test_redrives.test_the_context_object_counts_redrives_from_where_each_came,
     "a redrive rewrites the history": test_redrives.test_a_history_keeps_what_failed_and_goes_on_behind_each_redrive,
+    "a call of a machine is told apart by its definition": lambda: (
+        test_definitions.test_a_parent_goes_on_when_the_machine_that_it_has_started_is_declared_anew("awaits")
+    ),
     "nothing tells of aborted states": test_aborted.test_iterations_are_aborted_with_their_states,
     "a Map run tolerates one failure less": (
         lambda: test_map_runs.test_a_map_run_that_continues_as_new_keeps_results_and_failures(7)
@@ -66,5 +77,5 @@ def test_every_plant_has_a_test_that_finds_it():
 def test_a_planted_bug_is_found(name, caplog):
     caplog.set_level(logging.CRITICAL)  # failed executions are logged, and are to be expected here
     FOUND_BY[name]()
-    with PLANTS[name](), pytest.raises((AssertionError, hf.ExecutionFailed)):
+    with PLANTS[name](), pytest.raises((AssertionError, TimeoutError, hf.ExecutionFailed)):
         FOUND_BY[name]()

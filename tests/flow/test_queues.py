@@ -8,6 +8,8 @@ import pytest
 from tests.flow.held import Stay, declare, gate_of, places, start
 
 import holdfast as hf
+from holdfast.commands import perform
+from holdfast.commands.execution import Show
 
 
 @pytest.fixture
@@ -360,3 +362,15 @@ async def test_a_workflow_without_a_queue_refuses_a_place(app: hf.App) -> None:
     async with app:
         with pytest.raises(hf.InvalidInput, match="has no queue"):
             await plain.start(queued=hf.Queued(key="a"))
+
+
+async def test_what_is_shown_says_that_it_waits_in_a_queue(memory_world, stay: Stay, eventually) -> None:
+    app = memory_world.app()
+    letter = declare(app, stay, limit=1)
+    async with app.worker():
+        first, _ = await start(letter, "a-0", "a-1")
+        await eventually(lambda: stay.inside == ["a-0"])
+        view = await perform(Show("letter", "a-1"), app)
+        assert [trouble.title for trouble in view.troubles] == ["it waits in the queue of its workflow"]
+        stay.go(2)
+        await first

@@ -105,6 +105,22 @@ IN_A_LOOP: Final = _machine(
 )
 
 
+def _large(definition: Definition) -> Definition:
+    """The same with a definition that is stored apart, once for all executions."""
+    return {"Comment": "large " * 500} | definition
+
+
+def _large_items(definition: Definition) -> Definition:
+    """The same with a large definition of the executions of items."""
+    states: dict[str, Definition] = definition["States"]
+    return definition | {
+        "States": {
+            name: state | {"ItemProcessor": _large(state["ItemProcessor"])} if "ItemProcessor" in state else state
+            for name, state in states.items()
+        }
+    }
+
+
 def _scenario(
     name: str, definition: Definition, histories: Histories, bounds: Bounds = USUAL, items: int = 1_000
 ) -> Scenario:
@@ -231,6 +247,8 @@ MACHINE_SCENARIOS: Final = (
     _scenario("machine with a map run that continues as new", DISTRIBUTED, Histories.REORDERED, items=2),
     _scenario("machine with a failing branch", A_BRANCH_FAILS, Histories.REORDERED),
     _scenario("machine in a loop", IN_A_LOOP, Histories.SAME, Bounds(operations=2, states=100)),
+    _scenario("large machine in a loop", _large(IN_A_LOOP), Histories.SAME, Bounds(operations=2, states=100)),
+    _scenario("machine with large items", _large_items(DISTRIBUTED), Histories.REORDERED),
     Scenario("machine that waits for a token", _confirmed, histories=Histories.REORDERED),
     Scenario(
         "machine with a map that is redriven",

@@ -168,7 +168,7 @@ def journals_replay_to_their_results(evidence: Evidence) -> Iterator[str]:
 def _replay_complaints(each: Execution) -> Iterator[str]:
     workflow = app.registry.workflow(each.record.workflow)
     rebuild = app.registry.errors.rebuild
-    activation = activation_of(each.partition, each.record, workflow, standing(each.entries()), rebuild)
+    activation = activation_of(each.record, workflow, standing(each.entries()), rebuild)
     activation.begin()
     outcome = activation.outcome
     match outcome:

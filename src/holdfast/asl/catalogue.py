@@ -13,7 +13,8 @@ from holdfast.asl.arns import Account
 from holdfast.asl.runners import DeclaredMachine, Runner
 from holdfast.asl.served import served_by
 from holdfast.asl.stored.records import Revision, StoredMachine
-from holdfast.asl.stored.shelf import Shelf, digest_of
+from holdfast.asl.stored.shelf import Shelf
+from holdfast.asl.stored.texts import digest_of
 from holdfast.errors import HoldfastError
 from holdfast.registrations import SERVED
 

@@ -22,7 +22,7 @@ from holdfast.asl.quotas import Compat
 from holdfast.asl.stored.records import EXPRESS
 from holdfast.asl.validation import Profile, refuse_invalid
 from holdfast.asl.work import DeclaredServices
-from holdfast.asl.workflow import MachineWorkflow
+from holdfast.asl.workflow import MachineWorkflow, text_of
 from holdfast.bounded import Bounded
 from holdfast.errors import ConfigurationError
 from holdfast.kernel.runtime import Declares
@@ -78,7 +78,7 @@ class StateMachine:
 
     async def _run(self, input: str, definition: str, cursor: Cursor | None) -> Any:
         activation = activation_for(f"state machine {self.name!r}")
-        machine = self.machine_of(definition)
+        machine = self.machine_of(text_of(activation, definition))
         cursor = cursor or first_cursor(machine, input, activation.now_ms)
         since = cursor.started_ms if self.type == EXPRESS else None
         about = declared_about(Account(), self.name, current().id, since)

@@ -25,7 +25,7 @@ from holdfast.asl.orders import Child, MapCursor, MapOrder, items_of, maps_of
 from holdfast.asl.progress import UPDATE, Progress, Update, concurrency_in_force
 from holdfast.asl.quotas import EXPRESS_SECONDS
 from holdfast.asl.together import Ended, Together
-from holdfast.asl.workflow import StatesWorkflow
+from holdfast.asl.workflow import StatesWorkflow, text_of
 from holdfast.errors import ExecutionError, PayloadTooLarge, SerializationError
 from holdfast.replay.naming import place
 from holdfast.workflows.definition import Step, Workflow
@@ -100,7 +100,7 @@ class MapRuns:
     def _item_body(self) -> Any:
         async def state_machine(child: Child, processor: str, cursor: Cursor | None = None) -> Any:
             activation = activation_for("a state machine")
-            machine = self._interpreter.machine_of(processor)
+            machine = self._interpreter.machine_of(text_of(activation, processor))
             program = self._interpreter.program(machine)
             cursor = cursor or first_cursor(machine, child.part.input, activation.now_ms)
             try:

@@ -17,7 +17,7 @@ from holdfast.asl.distributed import MapRuns
 from holdfast.asl.errors import Error
 from holdfast.asl.frames import Bounds, Cursor
 from holdfast.asl.machine import Continue, Program, first_cursor, run_machine
-from holdfast.asl.workflow import MachineWorkflow
+from holdfast.asl.workflow import MachineWorkflow, text_of
 from holdfast.bounded import Bounded
 from holdfast.registrations import SERVED
 from holdfast.workflows.operations.new_run import continue_as_new
@@ -55,7 +55,7 @@ class ServedMachines:
 
     async def _run(self, input: str, definition: str, about: About, cursor: Cursor | None) -> Any:
         activation = activation_for("a state machine")
-        machine = self.machine_of(definition)
+        machine = self.machine_of(text_of(activation, definition))
         cursor = cursor or first_cursor(machine, input, activation.now_ms)
         identity = about.identity(msgspec.json.decode(input), cursor.started_ms)
         try:

@@ -16,6 +16,7 @@ from holdfast.app import App
 from holdfast.cli.declaring import listing, on_actor
 from holdfast.cli.known import status_of
 from holdfast.cli.output import as_json, bold, coloured, plain, shown_moment, table
+from holdfast.cli.scanning import refuse_scan, scan_option
 from holdfast.cli.session import Session, on_home, performed
 from holdfast.cli.values import now
 from holdfast.clock import between, duration
@@ -71,8 +72,9 @@ class Shown(Struct, frozen=True, kw_only=True):
     "holdfast actor ls --home sqlite:///shop.db Cart --status HALTED --json",
 )
 @click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only in this status.")
+@scan_option
 @on_home
-def ls(session: Session, *, name: str | None, status: str | None, limit: int, after: str | None) -> None:
+def ls(session: Session, *, name: str | None, status: str | None, scan: bool, limit: int, after: str | None) -> None:
     """List actors, newest first: all of them, or those of one class.
 
     Deleted ones are left out unless --status asks for them. The hidden actors of consumers and schedules, whose names
@@ -80,6 +82,7 @@ def ls(session: Session, *, name: str | None, status: str | None, limit: int, af
     """
 
     async def look(app: App) -> Listed:
+        await refuse_scan(app, scan=scan)
         page = await perform(ListActors(name, status, after=after, limit=limit), app, names=IN_HOME)
         parked = await _parked_counts(app)
         rows = [_row(each, parked[each.actor, each.key]) for each in page.items]

@@ -62,6 +62,7 @@ def create(session: Session, *, url: str | None, listing: bool) -> None:
     created = asyncio.run(create_table(home, listing=listing))
     table = parse_address(home).table
     told = f"created the table {table}" if created else f"the table {table} exists already"
+    told += ", with the index of listings" if listing else ""
     session.answer({"home": home, "table": table, "created": created}, told)
 
 

@@ -307,18 +307,19 @@ class Activation:
         command: Any,
         *,
         fingerprint: str = "",
+        formerly: str = "",
         decode: Decode,
         id: str | None = None,
     ) -> Operation:
         """Ask the outside for something. Await what comes back.
 
-        Its identity follows from its place in the body and its name, unless the caller has an ``id`` for it.
+        Its identity follows from its place and its name, unless it has an ``id``. ``formerly``: see ``Operation``.
         """
         if self.loop.evicting:
             self._refuse()
             return Operation(self.loop, name, name, kind, command, fingerprint, decode)  # it is never answered
         op = self.loop.current_path(name) if id is None else self._claimed(id, f"{kind} {name!r}")
-        operation = Operation(self.loop, op, name, kind, command, fingerprint, decode)
+        operation = Operation(self.loop, op, name, kind, command, fingerprint, decode, formerly)
         operation.withdrawn = self._withdraw
         self._register(operation)
         return operation

@@ -195,11 +195,11 @@ class Past:
         if self._passed_over and request.id in self._passed_over:
             self._bring_back(request.id)
         entry = None if self._backlog is None else self._backlog.ask(request.id)
-        if entry is not None and not (entry.kind == request.kind and entry.fingerprint in ("", request.fingerprint)):
+        if entry is not None and not (entry.kind == request.kind and request.fits(entry.fingerprint)):
             return _change(entry, request)
         if self._earlier is not None:
             return self._refusal(self._earlier, request) or entry is not None
-        if self._under_way and self._under_way.pop(request.id, "") not in ("", request.fingerprint):
+        if self._under_way and not request.fits(self._under_way.pop(request.id, "")):
             return _other_arguments(request)
         return entry is not None
 
@@ -315,8 +315,7 @@ def _conflict(earlier: EarlierCode, request: Request) -> str | None:
         told = earlier.conflict(op, request.name, request.fingerprint) if isinstance(request, Operation) else None
         return None if told is None else f"{told} ({calling_place()}). {REMEDY}"
     earlier.asks(op)
-    recorded = earlier.fingerprint(op)
-    return _other_arguments(request) if is_operation and recorded not in ("", request.fingerprint) else None
+    return _other_arguments(request) if is_operation and not request.fits(earlier.fingerprint(op)) else None
 
 
 def _other_arguments(request: Request) -> str:

@@ -222,6 +222,10 @@ class Programs(Model, Protocol):
         """The program of one entity, not yet begun. Raises ``Blocked``."""
         ...
 
+    async def taken_up(self, head: Item, host: Host) -> Program:
+        """As ``open``, for a program that is to begin: what it needs besides its head and its journal is read."""
+        ...
+
     def blocked_body(self, head: Item, reason: str, now: int) -> bytes:
         """As ``Program.blocked``, for an entity that this code cannot open."""
         ...

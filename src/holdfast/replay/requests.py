@@ -21,14 +21,23 @@ NO_OPERATIONS: Final[dict[str, str]] = {}
 
 class Operation(DurableFuture):
     """Something the body asked of the outside, called ``name`` in the code. ``command`` says what is to be done.
+    ``formerly`` is its fingerprint as earlier releases have recorded it, if that was another one.
 
     ``began`` is when the attempt that is under way did, ``beat`` when it reported last, in milliseconds; 0 if not.
     """
 
-    __slots__ = ("_decode", "beat", "began", "command", "fingerprint", "id", "kind", "name", "withdrawn")
+    __slots__ = ("_decode", "beat", "began", "command", "fingerprint", "formerly", "id", "kind", "name", "withdrawn")
 
     def __init__(
-        self, loop: DurableLoop, id: str, name: str, kind: str, command: Any, fingerprint: str, decode: Decode
+        self,
+        loop: DurableLoop,
+        id: str,
+        name: str,
+        kind: str,
+        command: Any,
+        fingerprint: str,
+        decode: Decode,
+        formerly: str = "",
     ) -> None:
         super().__init__(loop=loop)
         self.id = id
@@ -36,9 +45,14 @@ class Operation(DurableFuture):
         self.kind = kind
         self.command = command
         self.fingerprint = fingerprint
+        self.formerly = formerly
         self.began = self.beat = 0
         self._decode = decode
         self.withdrawn: Callable[[Operation], None] | None = None
+
+    def fits(self, recorded: str) -> bool:
+        """Whether what is recorded under this fingerprint is the same operation, as far as is known."""
+        return recorded in ("", self.fingerprint, self.formerly)
 
     def cancel(self, msg: Any = None) -> bool:
         was_cancelled = super().cancel(msg)
@@ -94,6 +108,10 @@ class DueTimer(Timer):
     def fingerprint(self) -> str:
         """What replay compares: how long it was asked to wait."""
         return f"{self.delay_ms} ms"
+
+    def fits(self, recorded: str) -> bool:
+        """See ``Operation``."""
+        return recorded in ("", self.fingerprint)
 
     @property
     def began_at(self) -> int:

@@ -89,7 +89,7 @@ class Replaying(Struct, frozen=True, gc=False):
 
     async def _open(self, entity: JournaledEntity, unloaded: Unloaded, host: Host) -> Program:
         try:
-            return self.programs.open(unloaded.head, host)
+            return await self.programs.taken_up(unloaded.head, host)
         except Blocked as blocked:
             if unloaded.taken_over:
                 await handover.fence(entity, blocked.run, host, died=unloaded.died)

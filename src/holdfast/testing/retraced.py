@@ -85,7 +85,8 @@ def _retrace(
     registry: Registrations, recorded: Recorded, record: ExecutionRecord, answers: Mapping[str, bytes]
 ) -> None:
     workflow = registry.workflow(record.workflow)
-    activation = activation_of(recorded.head.partition, record, workflow, recorded.entries, registry.errors.rebuild)
+    rebuild = registry.errors.rebuild
+    activation = activation_of(record, workflow, recorded.entries, rebuild, shared=recorded.shared)
     try:
         activation.begin()
         for _ in range(MOST_NEW):

@@ -30,7 +30,7 @@ def renewals(asked: Iterable[Request], live: Live) -> list[Renewed]:
 def _is_another(asked: Request, aside: Done | Failed | None) -> bool:
     if aside is None:
         return False
-    return aside.kind != asked.kind or aside.fingerprint not in ("", asked.fingerprint)
+    return aside.kind != asked.kind or not asked.fits(aside.fingerprint)
 
 
 def in_order(asked: Iterable[Request], live: Live) -> list[Request]:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property
 from types import MethodType
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +18,9 @@ from holdfast.flow.declarations import Queue
 from holdfast.functions import LAMBDA, class_of_method, is_generator, told
 from holdfast.retry import Retry
 from holdfast.workflows.versioning import VersionPolicy, code_version, old_code_version
+
+if TYPE_CHECKING:
+    from holdfast.ports import Home
 
 AtMostOnce = bool | Literal["attempt"]
 
@@ -163,9 +166,17 @@ class DeclaredWorkflow:
         """Whether this is the code of that version. Records of the old format have the digest of the body alone."""
         return version == self.version or (not self._named_version and version == old_code_version(self.function))
 
-    def begins_alike(self, began: bytes, input: bytes) -> bool:  # noqa: ARG002 - what others go by
-        """Whether an execution that has the input ``began`` now is what a start with another ``input`` is for (G11)."""
-        return False
+    def given(self, input: bytes) -> bytes:
+        """The part of an input by which a repeated start, or a replayed call, is the same one (G11, G13): all of it,
+        unless a part of it is code.
+        """
+        return input
+
+    async def sharing(self, input: bytes, home: Home) -> tuple[bytes, str]:  # noqa: ARG002 - what others share
+        """An input as an execution keeps it, and the partition of the item that it shares with others, which is stored
+        when this returns: it holds what the input refers to. Most share none.
+        """
+        return input, ""
 
     @property
     def is_pinned(self) -> bool:

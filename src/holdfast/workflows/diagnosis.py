@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from holdfast.clock import between, duration
+from holdfast.flow.record import QUEUED
 from holdfast.texts import shell_line
 from holdfast.workflows.record import (
     BLOCKED,
@@ -153,6 +154,14 @@ def _ownership(view: View, now: datetime) -> Iterator[Trouble]:
         return
     if view.owner is not None:
         yield from _owned(view, view.owner, now)
+    elif status.status == QUEUED:
+        yield Trouble(
+            tone=INFO,
+            title="it waits in the queue of its workflow",
+            text="It begins when a slot and a token are free, and its turn among the keys has come. A worker with the "
+            "queue in its code decides that: without one, nothing of the queue begins.",
+            commands=("pause", "cancel", "terminate"),
+        )
     elif status.status in (BLOCKED, PAUSED) or status.due_at is None:
         return
     elif now - status.due_at > OVERDUE_AFTER:

@@ -202,11 +202,11 @@ class Execution:
         if awaited_by := dict.fromkeys(awaiting(told)):
             self._awaited_by = {**self._awaited_by, **awaited_by}
         self.activation = activation_of(
-            self._partition,
             record,
             self._workflow,
             entries,
             live.registry.errors.rebuild,
+            shared=live.shared,
             untouched=self._is_untouched,
         )
         if live.host.telemetry.is_detailed and self._is_untouched and not entries:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.clock import moment
-from holdfast.errors import NotFound
+from holdfast.errors import NotFound, StoreUnusable
 from holdfast.failure import in_one_line, traceback_text
 from holdfast.items import Item
 from holdfast.paging import items
@@ -69,12 +69,15 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Recorded(Struct, frozen=True):
-    """An execution as the store holds it: its head, its record, its standing entries and how many segments it has."""
+    """An execution as the store holds it: its head, its record, its standing entries and how many segments it has.
+    ``shared`` is the body of the item that it shares with others, if it does.
+    """
 
     head: Item
     record: ExecutionRecord
     entries: list[Entry]
     segments: int
+    shared: bytes = b""
 
 
 async def load(store: Store, partition: str) -> Recorded:
@@ -88,7 +91,20 @@ async def load(store: Store, partition: str) -> Recorded:
     async for item in items(store, partition, prefix=f"{SEGMENT_PREFIX}{record.run:06d}#"):
         entries += decode_entries(item.body)
         segments += 1
-    return Recorded(head, record, standing([*recorded_entries(record, standing(entries)), *record.tail]), segments)
+    stands = standing([*recorded_entries(record, standing(entries)), *record.tail])
+    shared = await shared_by(store, record) if record.shared else b""
+    return Recorded(head, record, stands, segments, shared)
+
+
+async def shared_by(store: Store, record: ExecutionRecord) -> bytes:
+    """The body of the item that an execution shares with others. Raises ``StoreUnusable`` if it is missing."""
+    item = await store.get(record.shared)
+    if item is None:
+        raise StoreUnusable(
+            f"execution {record.id!r} of workflow {record.workflow!r} needs {record.shared!r}, which is missing. "
+            "Restore it from a backup of the home"
+        )
+    return item.body
 
 
 def last_traceback(recorded: Recorded) -> str | None:

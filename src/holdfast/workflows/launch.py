@@ -72,11 +72,12 @@ class Launch(Struct, frozen=True, gc=False, kw_only=True):
     Its body begins no earlier than ``starts_at``, from which its timeout counts. ``root`` is the partition of the
     execution at the top of its family, if it has a parent; ``starter`` is what leaves it to itself, if it has none.
     ``trace`` is the context of who starts it; if empty, that of the code that runs. ``queued`` is what is said of its
-    place in a queue, ``shares`` are the queues in which it shares a slot.
+    place in a queue, ``shares`` are the queues in which it shares a slot. ``shared``: see ``ExecutionRecord``.
     """
 
     id: str
     input: bytes
+    shared: str = ""
     tags: dict[str, str] = {}
     parent: Parent | None = None
     starter: Parent | None = None
@@ -99,6 +100,9 @@ async def launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, orde
     With a host that has room the head is born with our lease in it, and its first turn begins at once, unless it waits
     in a queue. Raises ``IdempotencyMismatch`` if the id belongs to another input, and ``QueueFull``.
     """
+    input, shared = await workflow.sharing(order.input, home)
+    if shared:
+        order = replace(order, input=input, shared=shared)
     if (unit := current_unit.get()) is not None:
         return await _launch_with(unit, home, workflow, order, clock)
     partition = partition_of(workflow.name, order.id)
@@ -231,6 +235,7 @@ def _new_head(
         id=order.id,
         version=workflow.version,
         input=Raw(order.input),
+        shared=order.shared,
         fingerprint=ids.fingerprint(order.input),
         created_at=now,
         secret=new_execution_secret(),
@@ -337,7 +342,9 @@ def gave_up(status: str, body: bytes) -> bool:
 
 def _same_execution(there: Item, workflow: DeclaredWorkflow, order: Launch) -> Item:
     record = decode_record(there.body)
-    if record.fingerprint == ids.fingerprint(order.input) or workflow.begins_alike(bytes(record.input), order.input):
+    if record.fingerprint == ids.fingerprint(order.input):
+        return there
+    if workflow.given(bytes(record.input)) == workflow.given(order.input):
         return there
     raise IdempotencyMismatch(
         f"{record.workflow} {record.id!r} was already started with another input. Use another id, or the same input"

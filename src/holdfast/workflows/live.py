@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 
 class Live(Struct, frozen=True):
-    """One execution's access to its host. ``noted`` is what is known of operations that were under way before."""
+    """One execution's access to its host. ``noted`` is what is known of operations that were under way before,
+    ``shared`` the body of the item that the execution shares with others.
+    """
 
     host: Host
     registry: Registrations
@@ -41,6 +43,7 @@ class Live(Struct, frozen=True):
     sender: Sender
     threads: Threads
     noted: dict[str, Noted]
+    shared: bytes = b""
 
     def now_ms(self) -> int:
         return self.host.clock.now_ms()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
+from holdfast.bounded import Bounded
 from holdfast.coordination.inbox import Sender
+from holdfast.errors import StoreUnusable
 from holdfast.flow.record import QUEUED
 from holdfast.items import Item
 from holdfast.kernel.outcomes import Blocked
@@ -18,6 +20,7 @@ from holdfast.replay.program import Deadly
 from holdfast.replay.stages import Replaying
 from holdfast.workflows import record as records
 from holdfast.workflows.execution import Execution
+from holdfast.workflows.history import shared_by
 from holdfast.workflows.live import Live
 from holdfast.workflows.record import ExecutionRecord, decode_record, encode_record, pinned_to
 from holdfast.workflows.runs import decode_start
@@ -30,9 +33,12 @@ if TYPE_CHECKING:
     from holdfast.workflows.declared import DeclaredWorkflow
     from holdfast.workflows.threads import Threads
 
+KEPT_SHARED: Final = 200
+"""How many items that executions share stay in memory."""
+
 
 class Workflows(Struct, frozen=True):
-    """The programming model of workflows. One per worker."""
+    """The programming model of workflows. One per worker. ``shared`` has the bodies of items that executions share."""
 
     registry: Registrations
     threads: Threads
@@ -42,6 +48,7 @@ class Workflows(Struct, frozen=True):
     running: str = records.RUNNING
     suspended: str = records.SUSPENDED
     blocked: str = records.BLOCKED
+    shared: Bounded[str, bytes] = field(default_factory=lambda: Bounded(KEPT_SHARED))
 
     def serves(self, partition: str) -> bool:
         return (
@@ -61,8 +68,17 @@ class Workflows(Struct, frozen=True):
     async def attend(self, head: Item, host: Host) -> Item | None:
         if head.status == QUEUED:
             return await Waiters(self.registry, self.sender, host).attend(head)
-        await attend(head, self.open, host)
+        await attend(head, self.taken_up, host)
         return None
+
+    async def taken_up(self, head: Item, host: Host) -> Execution:
+        record = decode_record(head.body)
+        if record.shared and record.shared not in self.shared:
+            try:
+                self.shared[record.shared] = await shared_by(host.home.store, record)
+            except StoreUnusable as error:
+                raise Blocked(str(error), run=record.run) from error
+        return self.open(head, host)
 
     def start_of(self, head: Item) -> str:
         return decode_start(head.body).nonce
@@ -75,9 +91,7 @@ class Workflows(Struct, frozen=True):
         # The bytes of its input would keep the whole body of the head in memory.
         record = replace(record, input=record.input.copy(), waits=None)
         workflow = self.registry.workflow(record.workflow)
-        if not workflow.is_pinned:
-            return Execution(head, workflow, self._live(head, record, host), waits)
-        if not workflow.is_version(wanted := pinned_to(record)):
+        if workflow.is_pinned and not workflow.is_version(wanted := pinned_to(record)):
             named = f", which {record.published} has" if record.published else ""
             raise Blocked(
                 f"{records.describe_partition(head.partition)} {records.PINNED} {wanted}{named}; this worker has "
@@ -85,8 +99,11 @@ class Workflows(Struct, frozen=True):
                 run=record.run,
                 published=record.published,
             )
-        published = record.published if host.home.versions is None else host.home.versions.own or record.published
-        execution = Execution(head, workflow, self._live(head, replace(record, published=published), host), waits)
+        published = record.published
+        if workflow.is_pinned and host.home.versions is not None:
+            published = host.home.versions.own or published
+        live = self._live(head, replace(record, published=published), host)
+        execution = Execution(head, workflow, live, waits)
         execution.is_saved = published == record.published
         return execution
 
@@ -100,6 +117,7 @@ class Workflows(Struct, frozen=True):
             sender=self.sender,
             threads=self.threads,
             noted={},
+            shared=self.shared.use(record.shared) or b"",
         )
 
     def blocked_body(self, head: Item, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Programs

@@ -174,19 +174,17 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     them along. What was recorded just before a rest is among them (``replay.settling``). ``blocked`` is why the code
     could not go on when it was last tried. ``parked``: too many processes have died of it, and it waits to be resumed.
 
-    ``deadline_at`` counts from ``timed_from``, when it was last retried, or from its creation.
-
-    The body begins at ``starts_at``, if the start was delayed. ``root`` is the partition of the execution at the top of
-    the family, if there is a ``parent``.
+    ``deadline_at`` counts from ``timed_from``, when it was last retried, or from its creation. The body begins at
+    ``starts_at``, if the start was delayed. ``root`` is the partition of the execution at the top of the family, if
+    there is a ``parent``.
 
     ``version`` is that of the code on which the run began, ``moved_to`` that of the code it was moved to since.
     ``published`` is the last published version of just this code that has had it; only pinned workflows keep it.
     ``queries`` are the answers of the body's queries when it ended. ``starter`` is the operation that has
     started it and left it to itself; an awaited one has a ``parent``.
 
-    ``waits`` is what its last owner has told of where the body stands. Nothing depends on it. ``trace`` is the
-    ``traceparent`` that came with the start.
-
+    ``waits`` is what its last owner has told of where the body stands; nothing depends on it. ``trace`` is the
+    ``traceparent`` of its start. ``shared`` is the partition of a constant item that it needs, and others too.
     ``queued`` is how it waits in a queue, or has waited. ``shares`` are the queues in which it shares a slot of those
     that have called it.
     """
@@ -225,6 +223,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     queries: dict[str, Raw] = {}
     waits: Waits | None = None
     trace: str = ""
+    shared: str = ""
     queued: Queueing | None = None
     shares: tuple[str, ...] = ()
 

@@ -12,7 +12,7 @@ from holdfast.replay.activation import Activation
 from holdfast.replay.entries import Entry, Marked
 from holdfast.replay.loop import running_activation
 from holdfast.workflows.begin import until_due
-from holdfast.workflows.record import ExecutionRef, ref_of, root_of, seed_of
+from holdfast.workflows.record import ExecutionRef, partition_of, ref_of, root_of, seed_of
 from holdfast.workflows.runs import count_of
 from holdfast.workflows.scope import BodyScope, WorkflowInfo
 from holdfast.workflows.versioning import CODE_MARK
@@ -25,20 +25,21 @@ if TYPE_CHECKING:
 
 
 def activation_of(
-    partition: str,
     record: ExecutionRecord,
     workflow: DeclaredWorkflow,
     entries: Sequence[Entry],
     rebuild: Callable[[ErrorRecord], Exception],
     *,
+    shared: bytes = b"",
     looking: bool = False,
     untouched: bool = False,
     make: type[Activation] = Activation,
 ) -> Activation:
     """The activation of one run, not yet begun. Replay is strict if only this very code has worked on it (G13).
 
-    ``entries`` are all that is recorded, notes included. ``looking``: it serves a query, and nothing will come of it.
-    ``untouched``: no process has worked on the execution before. ``make``: a debugger has an activation of its own.
+    ``entries`` are all that is recorded, notes included. ``shared``: see ``Recorded``. ``looking``: it serves a query,
+    and nothing will come of it. ``untouched``: no process has worked on the execution before. ``make``: a debugger has
+    an activation of its own.
     """
     mark = CODE_MARK + workflow.version
     marks = {entry.id for entry in entries if isinstance(entry, Marked) and entry.id.startswith(CODE_MARK)}
@@ -59,6 +60,7 @@ def activation_of(
     activation.names_by_item = bool(record.nonce)
     if record.version != workflow.version and mark not in marks:
         activation.mark(mark)
+    partition = partition_of(record.workflow, record.id)
     root = root_of(record, partition)
     info = WorkflowInfo(
         workflow=record.workflow,
@@ -70,7 +72,7 @@ def activation_of(
         root=ExecutionRef(record.workflow, record.id) if root == partition else ref_of(root),
         _activation=activation,
     )
-    activation.context = BodyScope(info, partition, record.run, record.secret, record.nonce, workflow.signature)
+    activation.context = BodyScope(info, partition, record.run, record.secret, record.nonce, workflow.signature, shared)
     return activation
 
 
@@ -83,8 +85,9 @@ def looked_into(
     make: type[Activation] = Activation,
 ) -> Generator[Activation]:
     """The body behind these entries, with today's code, to be begun. It is evicted at the end: nothing comes of it."""
-    partition = recorded.head.partition
-    activation = activation_of(partition, recorded.record, workflow, entries, rebuild, looking=True, make=make)
+    activation = activation_of(
+        recorded.record, workflow, entries, rebuild, shared=recorded.shared, looking=True, make=make
+    )
     try:
         yield activation
     finally:

@@ -90,7 +90,8 @@ class WorkflowInfo(Current):
 class BodyScope:
     """What operations must know of the execution whose body called them. Not for the body: it holds the secret.
 
-    ``run`` is the number of the run in keys and tokens, ``nonce`` what was drawn at the start.
+    ``run`` is the number of the run in keys and tokens, ``nonce`` what was drawn at the start. ``shared`` is the body
+    of the item that the execution shares with others.
     ``failed_sagas`` are the blocks whose undo gave up, with their errors: the execution ends with them.
     ``undone`` is there for a reader of the journal: the undos that the body asks for, and the steps that they undo.
     """
@@ -101,6 +102,7 @@ class BodyScope:
     secret: str
     nonce: str
     signature: Signature
+    shared: bytes = b""
     failed_sagas: dict[object, CompensationFailed] = field(default_factory=dict[object, CompensationFailed])
     undone: dict[str, str] | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -32,8 +32,10 @@ MOST_PARTINGS: Final = 5
 """So often a worker tries to find the children of a terminated execution: one that dies of it shall not take the others
 along."""
 
+TakeUp = Callable[[Item, "Host"], Awaitable["Execution"]]
 
-async def attend(head: Item, take_up: Callable[[Item, Host], Execution], host: Host) -> None:
+
+async def attend(head: Item, take_up: TakeUp, host: Host) -> None:
     """Do what is due about a paused or terminated execution. Every write is refused if another process was faster.
 
     ``take_up`` makes the execution from its head, not begun.
@@ -67,7 +69,7 @@ async def _wake_or_leave(head: Item, host: Host, now: int) -> None:
         await host.home.store.write(Update(partition=head.partition, when=as_seen, due_at=deadline_at))
 
 
-async def _part_from_children(head: Item, take_up: Callable[[Item, Host], Execution], host: Host, now: int) -> None:
+async def _part_from_children(head: Item, take_up: TakeUp, host: Host, now: int) -> None:
     """Let those go that a terminated execution waited for. Which ones they are follows from its journal.
 
     No other worker tries meanwhile, and one that dies of it has counted the try. What is sent twice is recognised.
@@ -79,7 +81,7 @@ async def _part_from_children(head: Item, take_up: Callable[[Item, Host], Execut
         due_at=now + host.limits.lease_ms,
     )
     try:
-        program = take_up(head, host)
+        program = await take_up(head, host)
     except Blocked:  # a worker that has its code does it
         await store.write(replace(later, due_at=now + BLOCKED_RECHECK_MS))
         return

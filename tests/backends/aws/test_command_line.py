@@ -115,9 +115,13 @@ def test_listings_by_the_index_want_the_index(url: str) -> None:
     answer("aws", "create-table", without)
     assert "has no index 'heads'" in refusal("aws", "settings", without, "--listing", "index")
     assert answer("aws", "create-table", url, "--listing")["created"] is True
-    write(url, Item("wf#a#1", status="READY"))
+    write(url, Item("actor#A#1", status="READY"))
+    for listed in (("ls",), ("actor", "ls")):
+        assert "Add --scan to do that, or have lists read an index" in refusal(*listed, "--home", url)
+        assert run(*listed, "--home", url, "--scan").exit_code == 0
     assert answer("aws", "settings", url, "--listing", "index")["listing"] == "index"
     assert run("aws", "settings", url).stdout.endswith("listings read the index\n")
+    assert answer("ls", "--home", url)["executions"] == []
 
 
 def test_a_table_that_is_not_there_is_named_with_the_command_that_makes_it(url: str) -> None:

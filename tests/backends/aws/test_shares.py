@@ -142,6 +142,31 @@ async def test_the_share_of_one_that_leaves_is_found_at_once(open_store: OpenSto
     await workers.close()
 
 
+async def test_a_note_that_comes_late_leaves_no_share_alone_for_longer_than_a_death(open_store: OpenStore) -> None:
+    """A worker was stopped within the write of its note, left, and the note arrives after all, over no other or over a
+    newer one.
+    """
+    workers = await crew(open_store, 3)
+    every = await write(workers.stores[0], due(60))
+    await workers.look()
+    late = await workers.stores[0].get(SALT_PARTITION, f"{PRESENCE}worker-0")
+    assert late is not None
+    await workers.look()
+    for leaves in (True, False):
+        if leaves:
+            await workers.sweeps[0].leave()
+            workers.down.add(0)
+            assert is_divided(await workers.look(), every)
+        await workers.stores[0].write(Put(late))
+        waited = 0.0
+        while not is_divided(await workers.look(), every):
+            waited += SWEEP_SECONDS
+        assert waited <= ABSENT_SECONDS
+        workers.down.clear()
+        await workers.look()
+    await workers.close()
+
+
 async def test_one_that_has_as_much_as_it_can_work_on_gets_no_share(open_store: OpenStore) -> None:
     workers = await crew(open_store, 3)
     every = await write(workers.stores[0], due(60))

@@ -348,5 +348,9 @@ async def expiry(actor: ActorEntity, host: Host) -> int | None:
     """When an actor that is only there for a while may be forgotten; not while a message of it is parked."""
     if not actor.passing:
         return None
-    parked = await host.home.store.query(actor.partition, prefix=PARKED_PREFIX, limit=1)
-    return None if parked.items else host.clock.now_ms() + actor.kind.policy.reply_window_ms
+    assert actor.state is not None
+    if actor.state.version.record.parked_up_to:  # one was, and may lie there
+        parked = await host.home.store.query(actor.partition, prefix=PARKED_PREFIX, limit=1)
+        if parked.items:
+            return None
+    return host.clock.now_ms() + actor.kind.policy.reply_window_ms

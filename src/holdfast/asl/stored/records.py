@@ -73,9 +73,3 @@ class StoredActivity(Struct, frozen=True, omit_defaults=True, kw_only=True):
     name: str
     created_at: int
     tags: dict[str, str] = {}
-
-
-class StoredDefinition(Struct, frozen=True):
-    """The text of a definition, under its digest."""
-
-    text: str

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.asl.stored.records import StoredActivity, StoredDefinition, StoredMachine
+from holdfast.asl.stored.records import StoredActivity, StoredMachine
+from holdfast.asl.stored.texts import DEFINITIONS, StoredDefinition, digest_in, keep
 from holdfast.codec.typed import codec_for
 from holdfast.codec.upcasting import Schema
 from holdfast.coordination.document.documents import Documents
@@ -21,17 +21,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MACHINES: Final = "!asl-machines"
-DEFINITIONS: Final = "!asl-definitions"
 ACTIVITIES: Final = "!asl-activities"
 """Names that no documents of users can have."""
 
 ALL: Final = "all"
 """The first part of the keys of what is listed."""
-
-
-def digest_of(definition: str) -> str:
-    """What a definition is known by: a digest of its text."""
-    return hashlib.sha256(definition.encode()).hexdigest()
 
 
 class Shelf:
@@ -77,14 +71,12 @@ class Shelf:
 
     async def keep_definition(self, text: str) -> str:
         """Keep a definition, once, before anything refers to it; answers its digest."""
-        digest = digest_of(text)
-        document = self._definitions.at(digest)
-        if await document.find() is None:
-            try:
-                await document.create(StoredDefinition(text))
-            except Conflict:
-                return digest  # another request was faster, with the same text
-        return digest
+        return await keep(self._definitions.opened().home.store, text)
+
+    async def text(self, definition: str) -> str:
+        """The text of a definition that an execution has, or refers to."""
+        digest = digest_in(definition)
+        return await self.definition(digest) if digest else definition
 
     async def definition(self, digest: str) -> str:
         """The text of a definition that was kept. Raises ``NotFound``."""

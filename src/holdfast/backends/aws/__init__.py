@@ -176,10 +176,9 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
     address, owner, clock = parse_address(url), owner or f"aws-{new_id()[:12]}", clock or SystemClock()
     transport = Transport(connection or address.connect(), address.table, random=Random(new_seed()))
     blobs, bus, versions = address.open_blobs(s3), address.open_bus(events), address.open_versions(published, functions)
-    size, settings = TableSize(transport, address.table, clock), KnownSettings(transport, address.table, clock)
+    settings, queue = KnownSettings(transport, address.table, clock), queue or address.open_queues()
     store = DynamoStore(transport, address.table, settings=settings, on_close=partial(_close, blobs, bus, versions))
-    ringer = address.bells(queue := queue or address.open_queues())
-    doorbell = SqsDoorbell(bells or Bells(), owner, ringer, clock, tell or _untold)
+    doorbell = SqsDoorbell(bells or Bells(), owner, address.bells(queue), clock, tell or _untold)
     return Home(
         url=told_url(url),
         owner=owner,
@@ -188,7 +187,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         cleaner=DynamoCleaner(Hands(transport, address.table, blobs), store, clock),
         doorbell=doorbell,
         invoker=doorbell,
-        metered=Metered(names.metrics(address.prefix), lambda: _used(store.meter, size), size.refresh),
+        metered=_metered(address.prefix, store.meter, TableSize(transport, address.table, clock)),
         versions=versions,
         laggards=StreamLaggards(transport, settings),
         sweeps=SharedSweeps(store, owner, clock),
@@ -206,6 +205,7 @@ async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection
         heads_go_first=True,
         serves=address.parsed_routes().serves,
         divide=partial(keep_parts, store, settings),
+        lists_by_scan=store.lists_by_scan,
         reads_are_paid=True,
         hears_peers=False,
     )
@@ -215,6 +215,10 @@ def _close(*connected: S3Blobs | EventBridgeBus | LambdaVersions | None) -> None
     for each in connected:
         if each is not None:
             each.close()
+
+
+def _metered(prefix: str, meter: Meter, size: TableSize) -> Metered:
+    return Metered(names.metrics(prefix), lambda: _used(meter, size), size.refresh)
 
 
 def _used(meter: Meter, size: TableSize) -> Used:

@@ -11,6 +11,9 @@ not look. A worker counts as there while what it writes changes, by the clock of
 stopped one is left out ``ABSENT_SECONDS`` after its last look, and the others have its share from then on. One that has
 as much as it can work on says so, and gets no share. Workers share only with those that have the same code; and as
 long as two disagree about who is there, both look.
+
+A note that arrives late, after its worker has left, is one more sign of a worker that does not look: its share is taken
+up when nothing has followed it for as long. So the notes need no condition.
 """
 
 from __future__ import annotations

@@ -280,7 +280,11 @@ class DynamoStore:
         """Whether the next page comes from the index. The pages of one listing all come from one place."""
         if after is not None:
             return is_cursor(after)
-        return kind_of(prefix) is not None and (await self._settings_now()).listing == "index"
+        return kind_of(prefix) is not None and not await self.lists_by_scan()
+
+    async def lists_by_scan(self) -> bool:
+        """Whether ``scan`` reads the whole table."""
+        return (await self._settings_now()).listing == "scan"
 
     async def adopt(self, salt: str) -> None:
         """See ``Inventory.adopt``."""

@@ -74,7 +74,7 @@ async def describe_machine(service: Service, request: asked.OfExecution) -> Answ
         "tracingConfiguration": NO_TRACING,
     }
     if request.included_data == ALL_DATA:
-        told["definition"] = standing.given.definition
+        told["definition"] = await service.shelf.text(standing.given.definition)
     if about.revision:
         told["revisionId"] = about.revision
     return told

@@ -14,7 +14,7 @@ from holdfast.asl.arns import STATE_MACHINE, Arn
 from holdfast.asl.jsontext import same
 from holdfast.asl.runners import DeclaredMachine
 from holdfast.asl.stored.records import EXPRESS, STANDARD, Revision, StoredMachine
-from holdfast.asl.stored.shelf import digest_of
+from holdfast.asl.stored.texts import digest_of
 from holdfast.errors import NotFound
 from holdfast.http.states import asked
 from holdfast.http.states.definitions import check_definition

@@ -79,7 +79,8 @@ async def call_child(
         "child",
         workflow.name,
         CallChild(workflow, data, options),
-        fingerprint=ids.fingerprint(data + named),
+        fingerprint=ids.fingerprint(workflow.given(data) + named),
+        formerly=ids.fingerprint(data + named),
         decode=workflow.signature.result.decode_steady,
     )
 
@@ -105,7 +106,8 @@ async def start_child(
         "start",
         workflow.name,
         StartDetached(workflow, data, options),
-        fingerprint=ids.fingerprint(data),
+        fingerprint=ids.fingerprint(workflow.given(data)),
+        formerly=ids.fingerprint(data),
         decode=codec_for(str).decode,
     )
     id: str = await operation
