@@ -34,6 +34,7 @@ PUBLIC_NAMES = {
         "PayloadTooLarge ResultNotStored SerializationError StepFailed StepInterrupted StepTimeout StoreError "
         "Terminal UnknownName WaitTimeout"
     ),
+    "flow.changing": "QueueSlot QueueStatus",
     "flow.declarations": "Queue QueueFull Queued",
     "flow.rates": "Rate",
     "http.authentication": "BearerTokens Caller iam_caller",

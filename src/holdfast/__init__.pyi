@@ -63,6 +63,8 @@ from holdfast.errors import StoreError as StoreError
 from holdfast.errors import Terminal as Terminal
 from holdfast.errors import UnknownName as UnknownName
 from holdfast.errors import WaitTimeout as WaitTimeout
+from holdfast.flow.changing import QueueSlot as QueueSlot
+from holdfast.flow.changing import QueueStatus as QueueStatus
 from holdfast.flow.declarations import Queue as Queue
 from holdfast.flow.declarations import QueueFull as QueueFull
 from holdfast.flow.declarations import Queued as Queued

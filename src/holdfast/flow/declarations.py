@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import DuplicateName, HoldfastError, InvalidInput
+from holdfast.flow.changing import AS_IT_IS_DECLARED, QueueStatus, change, status_of, stored_rate
 from holdfast.flow.choose import Rules
 from holdfast.flow.rates import Rate
 from holdfast.flow.record import partition_of
-from holdfast.kernel.runtime import Declares
+from holdfast.kernel.runtime import Connect, Declares
 from holdfast.keys import check_id, check_name
 
 MOST_HELD: Final = 1_000
@@ -71,12 +73,55 @@ class Queue:
     app: str
     name: str
     rules: Rules
+    connect: Connect
     most_waiting: int | None = None
 
     @property
     def partition(self) -> str:
         """Where its head is."""
         return partition_of(self.app, self.name)
+
+    async def status(self) -> QueueStatus:
+        """How it stands: the numbers that hold, how many wait, and who has its slots."""
+        return await status_of(self.connect(), self.partition, self.rules)
+
+    async def pause(self) -> None:
+        """Let nothing begin until ``resume``. What has begun goes on, and what is started waits."""
+        await change(self.connect(), self.partition, {"paused": True})
+
+    async def resume(self) -> None:
+        """Let executions begin again."""
+        await change(self.connect(), self.partition, {"paused": False})
+
+    async def change(
+        self,
+        *,
+        limit: int | UnsetType = UNSET,
+        limit_per_key: int | UnsetType | None = UNSET,
+        rate: Rate | UnsetType | None = UNSET,
+        rate_per_key: Rate | UnsetType | None = UNSET,
+    ) -> None:
+        """Change numbers for all workers, durably; ``None`` is no limit. They hold, whatever code is deployed, until
+        they are changed again, or ``reset``. A lower limit takes no slot away: nothing begins until enough have ended.
+
+            await mail.change(limit=10, rate=hf.Rate(50, per="1m"))
+
+        Raises ``InvalidInput``.
+        """
+        numbers: dict[str, Any] = {}
+        if limit is not UNSET:
+            numbers["limit"] = _whole("limit", limit, MOST_HELD) or MOST_HELD
+        if limit_per_key is not UNSET:
+            numbers["limit_per_key"] = _whole("limit_per_key", limit_per_key, MOST_HELD)
+        if rate is not UNSET:
+            numbers["rate"] = stored_rate(_rate("rate", rate))
+        if rate_per_key is not UNSET:
+            numbers["rate_per_key"] = stored_rate(_rate("rate_per_key", rate_per_key))
+        await change(self.connect(), self.partition, numbers)
+
+    async def reset(self) -> None:
+        """Have the numbers be those of the code again. A pause stays."""
+        await change(self.connect(), self.partition, AS_IT_IS_DECLARED)
 
 
 def queue(
@@ -101,7 +146,7 @@ def queue(
     most = _whole("limit", limit, MOST_HELD) or MOST_HELD
     per_key = _whole("limit_per_key", limit_per_key, MOST_HELD)
     rules = Rules(most, per_key, _rate("rate", rate), _rate("rate_per_key", rate_per_key), _weigher(weight))
-    declared = Queue(app.name, name, rules, _whole("most_waiting", most_waiting, None))
+    declared = Queue(app.name, name, rules, app.runtime, _whole("most_waiting", most_waiting, None))
     if name in app.registry.queues:
         raise DuplicateName(f"two queues are called {name!r}; give one of them another name")
     app.registry.queues[name] = declared

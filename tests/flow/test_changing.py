@@ -1,0 +1,125 @@
+"""Queues that are changed while they work."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.flow.held import Stay, declare, start
+
+import holdfast as hf
+from holdfast.errors import StoreUnavailable
+from holdfast.flow import changing
+
+
+@pytest.fixture
+def stay() -> Stay:
+    return Stay()
+
+
+def mail(app: hf.App) -> hf.Queue:
+    queue: hf.Queue = app.registry.queues["mail"]
+    return queue
+
+
+async def test_a_higher_limit_lets_more_begin_and_a_lower_one_takes_no_slot_away(app, stay, eventually) -> None:
+    letter = declare(app, stay, limit=1)
+    async with app.worker():
+        handles = await start(letter, *[f"a-{number}" for number in range(6)])
+        await eventually(lambda: len(stay.inside) == 1)
+        await mail(app).change(limit=4)
+        await eventually(lambda: len(stay.inside) == 4)
+        await mail(app).change(limit=2)
+        stay.go(2)
+        await eventually(lambda: len(stay.inside) == 2)
+        assert (await mail(app).status()).limit == 2
+        stay.go(4)
+        await asyncio.gather(*handles)
+        assert stay.most == 4
+
+
+async def test_nothing_begins_in_a_queue_that_is_paused(app, stay, eventually) -> None:
+    letter = declare(app, stay, limit=2)
+    async with app.worker():
+        await mail(app).pause()
+        assert (await mail(app).status()).paused
+        (handle,) = await start(letter, "a-0")
+        await eventually(lambda: _waits(app))
+        assert stay.inside == []
+        await mail(app).resume()
+        stay.go()
+        assert await handle == "a-0"
+
+
+async def _waits(app: hf.App) -> bool:
+    return (await mail(app).status()).waiting == 1
+
+
+async def test_it_says_who_has_its_slots(app, stay, eventually) -> None:
+    letter = declare(app, stay, limit=2, rate=hf.Rate(1000, per="1s"))
+    async with app.worker():
+        (handle,) = await start(letter, "a-0")
+        await eventually(lambda: stay.inside == ["a-0"])
+        status = await mail(app).status()
+        assert [(slot.workflow, slot.id, slot.key) for slot in status.slots] == [("letter", "a-0", "a")]
+        assert (status.limit, status.limit_per_key, status.rate) == (2, None, hf.Rate(1000, per="1s"))
+        stay.go()
+        await handle
+
+
+async def test_changes_hold_for_later_workers_until_they_are_reset(app, stay) -> None:
+    declare(app, stay, limit=2, rate=hf.Rate(5, per="1s"))
+    async with app:
+        await mail(app).pause()
+        await mail(app).change(limit=7, rate=None, rate_per_key=hf.Rate(3, per="1m", burst=2))
+    async with app.worker():
+        status = await mail(app).status()
+        assert (status.paused, status.limit, status.rate) == (True, 7, None)
+        assert status.rate_per_key is not None
+        assert (status.rate_per_key.count, status.rate_per_key.burst) == (3, 2)
+        await mail(app).reset()
+        status = await mail(app).status()
+        assert (status.paused, status.limit, status.rate_per_key) == (True, 2, None)
+
+
+async def test_changes_at_once_are_all_kept(app, stay) -> None:
+    declare(app, stay, limit=2)
+    async with app:
+        queue = mail(app)
+        await asyncio.gather(queue.change(limit=9), queue.change(limit_per_key=3), queue.pause())
+        status = await queue.status()
+        assert (status.limit, status.limit_per_key, status.paused) == (9, 3, True)
+
+
+async def test_a_change_whose_answer_was_lost_is_made_once(memory_world, stay, monkeypatch) -> None:
+    app = memory_world.app("shop")
+    declare(app, stay, limit=2)
+    async with app:
+        store, lost = app.runtime().home.store, []
+        write = store.write
+
+        async def forgetful(*writes):
+            answer = await write(*writes)
+            if not lost:
+                lost.append(writes)
+                raise StoreUnavailable("the answer was lost")
+            return answer
+
+        monkeypatch.setattr(store, "write", forgetful)
+        await mail(app).change(limit=9)
+        there = await store.get(mail(app).partition, changing.SETTINGS)
+        assert lost
+        assert there is not None
+        assert there.revision == 1
+
+
+@pytest.mark.parametrize(
+    "numbers", [{"limit": 0}, {"limit": 5_000}, {"limit_per_key": "2"}, {"rate": 5}, {"rate_per_key": "5/s"}]
+)
+async def test_numbers_that_make_no_sense_are_refused_and_change_nothing(numbers, memory_world, stay) -> None:
+    app = memory_world.app("shop")
+    declare(app, stay, limit=2)
+    async with app:
+        with pytest.raises(hf.InvalidInput):
+            await mail(app).change(**numbers)
+        assert (await mail(app).status()).limit == 2
