@@ -199,7 +199,15 @@ def looks(url: str) -> None:
     assert "ok    bucket        it answers" in done.output
 
 
-LOOKS: Final = ("ls", "show checkout one", "actor ls", "actor show Till main", "dlq ls", "outbox ls", "doctor")
+LOOKS: Final = (
+    "ls --scan",
+    "show checkout one",
+    "actor ls --scan",
+    "actor show Till main",
+    "dlq ls",
+    "outbox ls",
+    "doctor",
+)
 
 
 # ── The comparison ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -102,7 +102,7 @@ def test_two_versions_are_live_at_once_and_one_goes(client: Client, endpoint: st
     shop.signal("pinned", "two")
     shop.reaches("pinned", "two", "BLOCKED")
     home = f"aws://shop?region={REGION}&endpoint={endpoint}"
-    listed = CliRunner().invoke(main, ["ls", "--home", home, "--status", "BLOCKED", "--json"])
+    listed = CliRunner().invoke(main, ["ls", "--home", home, "--status", "BLOCKED", "--scan", "--json"])
     assert [each["id"] for each in json.loads(listed.output)["executions"]] == ["two"], listed.output
     diagnosed = CliRunner().invoke(main, ["doctor", "--home", home])
     assert "execution 'two' of workflow 'pinned'" in diagnosed.output

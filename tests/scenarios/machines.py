@@ -143,7 +143,7 @@ def _scenario(
 
         return user
 
-    if definition is not DISTRIBUTED:
+    if "DISTRIBUTED" not in str(definition):
         return Scenario(name, build, histories=histories)
     check = _each_item_once(name.replace(" ", "_"))
     return Scenario(name, build, histories=histories, ends_vary=True, check=check)

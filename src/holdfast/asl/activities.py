@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.asl.errors import RUNTIME, EvaluationError
@@ -9,6 +10,7 @@ from holdfast.asl.jsontext import compact
 from holdfast.asl.stored.queue import Waiting, put
 from holdfast.asl.stored.shelf import Shelf
 from holdfast.asl.tokens import answer_to, open_token
+from holdfast.persist import sit_out
 from holdfast.workflows.definition import Step
 from holdfast.workflows.operations.step import call_step
 
@@ -28,7 +30,10 @@ async def performed(doing: Doing, app: Declares) -> Any:
         await put(app.runtime().home.store, name, waiting)
         return True
 
-    step: Step[..., bool] = Step(schedule, name="activity")
+    async def scheduled(name: str, waiting: Waiting) -> bool:
+        return await sit_out(partial(schedule, name, waiting), lambda _error: None)  # no failure of the machine
+
+    step: Step[..., bool] = Step(scheduled, name="activity")
     run.pace.operations += 1
     waiting = Waiting(token=token, input=compact(doing.given), since_ms=run.now_ms())
     if not await call_step(run.activation, step, (resource.name, waiting), {}):

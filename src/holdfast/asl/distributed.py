@@ -27,6 +27,7 @@ from holdfast.asl.quotas import EXPRESS_SECONDS
 from holdfast.asl.together import Ended, Together
 from holdfast.asl.workflow import StatesWorkflow, text_of
 from holdfast.errors import ExecutionError, PayloadTooLarge, SerializationError
+from holdfast.persist import sit_out
 from holdfast.replay.naming import place
 from holdfast.workflows.definition import Step, Workflow
 from holdfast.workflows.operations.child import call_child
@@ -177,7 +178,8 @@ class MapRuns:
     async def _outcomes(self, activation: Activation, children: Sequence[Child]) -> Results:
         async def outcomes(first: int, last: int) -> list[Outcome]:
             partitions = [partition_of(self.items.name, each.id) for each in children[first:last]]
-            return await outcomes_at(self._runtime(), partitions)
+            read = partial(outcomes_at, self._runtime(), partitions)
+            return await sit_out(read, lambda _error: None)  # an outage is no failure of the machine
 
         step: Step[..., list[Outcome]] = Step(outcomes)
         found: list[Outcome] = []

@@ -104,7 +104,7 @@ def stored_rate(rate: Rate | None) -> StoredRate | None:
     return None if rate is None else StoredRate(rate.count, milliseconds(rate.per), rate.burst)
 
 
-AS_IT_IS_DECLARED = dict.fromkeys(("limit", "limit_per_key", "rate", "rate_per_key"), UNSET)
+AS_IT_IS_DECLARED: Final[Mapping[str, Any]] = dict.fromkeys(("limit", "limit_per_key", "rate", "rate_per_key"), UNSET)
 """The numbers without any change."""
 
 

@@ -11,7 +11,7 @@ from holdfast import ids
 from holdfast.kernel.host import Host, Limits
 from holdfast.kernel.sweep import Sweeper
 from holdfast.runtime.threads import StepThreads
-from holdfast.workflows.programs import Workflows
+from holdfast.workflows.programs import Workflows, shared_items
 from holdfast.workflows.threads import Threads
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ class Worker:
             STEP_THREADS,
             lambda partition, op, seconds: runtime.emit("threads_busy", partition=partition, op=op, seconds=seconds),
         )
-        workflows = Workflows(runtime.registry, threads, runtime.sender, runtime.limit_bytes)
+        shared = runtime.kept.get(Workflows, shared_items)
+        workflows = Workflows(runtime.registry, threads, runtime.sender, runtime.limit_bytes, shared)
         self.host = Host(runtime.home, (workflows, *models), runtime.clock, runtime.telemetry, limits, later)
         self.sweeper = Sweeper(self.host, _code_of(runtime.registry))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.bounded import Bounded
@@ -37,18 +37,25 @@ KEPT_SHARED: Final = 200
 """How many items that executions share stay in memory."""
 
 
+def shared_items() -> Bounded[str, bytes]:
+    """Room for the bodies of items that executions share."""
+    return Bounded(KEPT_SHARED)
+
+
 class Workflows(Struct, frozen=True):
-    """The programming model of workflows. One per worker. ``shared`` has the bodies of items that executions share."""
+    """The programming model of workflows. One per worker. ``shared`` has the bodies of items that executions share, as
+    long as the app is open: the workers of the invocations of a function come and go.
+    """
 
     registry: Registrations
     threads: Threads
     sender: Sender
     limit_bytes: int
+    shared: Bounded[str, bytes]
     claimable: tuple[str, ...] = records.CLAIMABLE
     running: str = records.RUNNING
     suspended: str = records.SUSPENDED
     blocked: str = records.BLOCKED
-    shared: Bounded[str, bytes] = field(default_factory=lambda: Bounded(KEPT_SHARED))
 
     def serves(self, partition: str) -> bool:
         return (
