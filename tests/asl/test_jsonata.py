@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.asl import jsonata
 from holdfast.asl.errors import EvaluationError
 from holdfast.asl.jsonata import INVALID, UNSUPPORTED, InvalidExpression, compile_expression
 from holdfast.asl.jsonata_reading import expression_in, tokens
@@ -248,3 +249,12 @@ def test_half_of_a_surrogate_pair_is_no_expression():
     with pytest.raises(InvalidExpression) as refused:
         compile_expression("'\ud800'")
     assert refused.value.code == INVALID
+
+
+@pytest.mark.parametrize("call", ["$match(text, P)", "$contains(text, P)", "$split(text, P)", '$replace(text, P, "")'])
+def test_a_regular_expression_that_backtracks_without_end_fails_the_evaluation(call, monkeypatch) -> None:
+    monkeypatch.setattr(jsonata, "REGEX_SECONDS", 0.05)
+    compile_expression.cache_clear()
+    source = call.replace("P", "/(a+)+$/").replace("text", "$given")
+    assert "timeout" in cause_of(source, given="a" * 60 + "!")
+    compile_expression.cache_clear()

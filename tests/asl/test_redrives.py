@@ -159,3 +159,14 @@ def test_an_execution_whose_time_was_over_says_so_before_its_redrive():
     _, events = redriven(definition, 1, ship=ship)
     assert [each.type for each in events][3:6] == ["LambdaFunctionStarted", "ExecutionTimedOut", "ExecutionRedriven"]
     assert events[4].details["error"] == "States.Timeout"
+
+
+def test_an_attempt_that_fails_again_without_doing_anything_ends_the_history():
+    _, events = redriven(states("F", F={"Type": "Fail", "Error": "E", "Cause": "always"}), 2)
+    assert [each.type for each in events] == [
+        *["ExecutionStarted", "FailStateEntered", "ExecutionFailed"],
+        *["ExecutionRedriven", "ExecutionFailed"] * 2,
+    ]
+    assert [each.id for each in events] == list(range(1, len(events) + 1))
+    assert all(each.before < each.id for each in events)
+    assert [each.at for each in events] == sorted(each.at for each in events)

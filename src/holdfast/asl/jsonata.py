@@ -3,7 +3,8 @@
 The only module that knows the engine, `jlens`. It needs the extra ``asl``.
 
 An evaluation depends on its arguments alone: the time and the seed are among them, and its limit is a number of steps
-and not of seconds, so that a replay comes to the same result on any machine.
+and not of seconds, so that a replay comes to the same result on any machine. Only a regular expression that backtracks
+for seconds is ended by the clock.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ INVALID: Final = "INVALID_JSONATA_EXPRESSION"
 UNSUPPORTED: Final = "UNSUPPORTED_JSONATA_EXPRESSION"
 
 MAX_STEPS: Final = 2_000_000
-"""About a third of a second; a regular expression that backtracks without end takes far longer for each step."""
+"""About a third of a second."""
+REGEX_SECONDS: Final = 2.0
+"""The engine counts no steps within a regular expression, which may backtrack without end: only a clock ends it."""
 MAX_DEPTH: Final = 2_000
 MAX_BYTES: Final = 16 * 1024 * 1024
 MAX_ITEMS: Final = 1_000_000
@@ -51,13 +54,15 @@ class InvalidExpression(Exception):
 class Expression:
     """A compiled expression, safe to use from any thread."""
 
-    __slots__ = ("_engine", "_path", "_reads", "source")
+    __slots__ = ("_engine", "_limit_seconds", "_path", "_reads", "source")
 
     def __init__(self, source: str, engine: jlens.Expression, reads: Reads) -> None:
         self.source = source
         self._engine = engine
         self._reads = reads
         self._path = plain_path(source)
+        has_regex = any(token.kind == "regex" for token in tokens(source))
+        self._limit_seconds = REGEX_SECONDS if has_regex else None
 
     @property
     def names(self) -> frozenset[str]:
@@ -86,6 +91,7 @@ class Expression:
                 bindings,
                 now=now_ms,
                 seed=seed & SEED_BITS,
+                timeout=self._limit_seconds,
                 max_steps=MAX_STEPS,
                 max_depth=MAX_DEPTH,
                 max_string_length=MAX_BYTES,

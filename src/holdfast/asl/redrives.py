@@ -23,6 +23,9 @@ from holdfast.workflows.record import CANCELLED, TIMED_OUT
 
 WORK: Final = ("Task", "Activity", "LambdaFunction")
 MAP_RUN_REDRIVEN: Final = "MapRunRedriven"
+FAILED: Final = "ExecutionFailed"
+"""The end of an attempt by its body. One that fails again without doing anything new has this event alone."""
+
 BEGUN: Final = ("Scheduled", "Started", "Submitted")
 
 
@@ -61,7 +64,7 @@ class _Joined:
         """Add what a redrive found, itself, and how the execution went on."""
         if ended := _end_of(redrive):
             self._add(*ended, redrive.at_ms if redrive.reopened.ended is None else redrive.reopened.ended.at)
-        earlier = [event for event in attempt if event.redrives <= self._count]
+        earlier = [event for event in attempt if event.redrives <= self._count and event.type != FAILED]
         self._count += 1
         self._add("ExecutionRedriven", {"redriveCount": self._count}, redrive.at_ms)
         places = {event.id: self._places.get(event.id, event.id) for event in earlier}
@@ -70,7 +73,7 @@ class _Joined:
         for event in _open_map_runs(earlier):
             places[event.id] = self._append(self._map_run_redriven(event, redrive), places)
         for event in attempt[len(earlier) :]:
-            places[event.id] = self._append(event, places)
+            places[event.id] = self._append(replace(event, at=max(event.at, redrive.at_ms / 1000)), places)
         self._places = places
 
     def _map_run_redriven(self, begun: Event, redrive: Redrive) -> Event:

@@ -455,3 +455,10 @@ def test_what_is_not_converted_raises_when_it_is_come_to():
     made = states("S", S=passing(Parameters={"x.$": "States.ArrayUnique($.a)"}))
     assert outcome(made, {"a": []}) == ("failed with", "NotImplementedError")
     assert run_as.outcome(made, {"a": []}) == {"x": []}
+
+
+def test_an_expression_that_nests_very_deep_is_left_over():
+    deep = "{% " + "(" * 500 + "1" + ")" * 500 + " %}"
+    made = converted({"QueryLanguage": "JSONata"} | states("P", P=passing(Output=deep)))
+    (remark,) = made.remarks
+    assert "nests more than 50 levels deep" in str(remark)

@@ -57,6 +57,9 @@ def _made(source: str, bound: Bound, pointer: Pointer, made: Callable[[_Reader],
     except Unconverted as why:
         return bound.scope.parts.not_converted(pointer, source, str(why))
 
+MOST_DEEP: Final = 50
+"""What nests deeper is no plain Python."""
+
 
 class _Read(Struct, frozen=True):
     """A part of an expression. ``keys`` are those of a path, ``is_flag`` says that it can only be true or false."""
@@ -83,6 +86,7 @@ class _Reader:
         self._tokens: list[Token] = list(tokens(source))
         self._bound = bound
         self._at = 0
+        self._depth = 0
 
     def whole(self) -> _Read:
         read = self._either()
@@ -106,7 +110,12 @@ class _Reader:
             raise Unconverted(f"{self._next()!r} has no plain form here")
 
     def _either(self) -> _Read:
-        return self._chain("or", lambda: self._chain("and", self._comparison))
+        self._depth += 1
+        if self._depth > MOST_DEEP:
+            raise Unconverted(f"it nests more than {MOST_DEEP} levels deep")
+        read = self._chain("or", lambda: self._chain("and", self._comparison))
+        self._depth -= 1
+        return read
 
     def _chain(self, operator: str, operand: Callable[[], _Read]) -> _Read:
         read = [operand()]
