@@ -57,6 +57,7 @@ def _made(source: str, bound: Bound, pointer: Pointer, made: Callable[[_Reader],
     except Unconverted as why:
         return bound.scope.parts.not_converted(pointer, source, str(why))
 
+
 MOST_DEEP: Final = 50
 """What nests deeper is no plain Python."""
 
