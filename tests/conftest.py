@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import os
 import signal
@@ -16,6 +17,9 @@ import pytest
 from hypothesis import settings
 
 os.environ.pop("HOLDFAST_URL", None)
+# Tests start processes by the hundred: without bytecode each would compile the library anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell that runs this in the background had it ignored
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -44,6 +48,17 @@ milliseconds for what memory does in microseconds. ``make torture-aws`` runs the
 # A deadline per example would measure the machine, not the code.
 settings.register_profile("holdfast", deadline=None, print_blob=True, derandomize="CI" in os.environ)
 settings.load_profile("holdfast")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect garbage neither while tests are collected, nor ever again among what that has made: it all stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
