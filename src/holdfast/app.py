@@ -195,6 +195,11 @@ class App:
 
     access = runtime  # what scripts outside of the project know it by
 
+    @property
+    def limit_bytes(self) -> int:
+        """The largest encoded input, result or message, in bytes."""
+        return self._limit_bytes if self._whole is None else self._whole.limit_bytes
+
     # ── Opening ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property

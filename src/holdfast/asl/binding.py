@@ -7,10 +7,18 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.asl.definition import Machine, Map, Parallel, Processor, Task
-from holdfast.asl.errors import RUNTIME, TIMEOUT, Error, EvaluationError, HeartbeatMissed, StatesError
+from holdfast.asl.errors import (
+    DATA_LIMIT_EXCEEDED,
+    RUNTIME,
+    TIMEOUT,
+    Error,
+    EvaluationError,
+    HeartbeatMissed,
+    StatesError,
+)
 from holdfast.asl.resources import Limits, Resource, is_activity, is_lambda, resource_of
 from holdfast.asl.targets import Performer, check_target
-from holdfast.errors import ConfigurationError, StepFailed, StepTimeout
+from holdfast.errors import ConfigurationError, PayloadTooLarge, StepFailed, StepTimeout
 
 if TYPE_CHECKING:
     from holdfast.asl.frames import Frame, Run
@@ -120,6 +128,8 @@ def failure_of(error: Exception) -> StatesError:
             return error
         case Error(error=name, cause=cause):
             return StatesError(name, cause)
+        case PayloadTooLarge():
+            return StatesError(DATA_LIMIT_EXCEEDED, str(error))
         case StepTimeout():
             return HeartbeatMissed() if NO_HEARTBEAT in str(error) else StatesError(TIMEOUT)
         case StepFailed(error_type=name, error_message=message):

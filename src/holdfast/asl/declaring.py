@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -17,8 +18,8 @@ from holdfast.asl.distributed import MapRuns
 from holdfast.asl.errors import Error
 from holdfast.asl.frames import Bounds, Cursor
 from holdfast.asl.jsontext import written
-from holdfast.asl.machine import Continue, Program, first_cursor, run_machine
-from holdfast.asl.quotas import Compat
+from holdfast.asl.machine import Program, first_cursor, run_machine
+from holdfast.asl.quotas import Compat, Quota
 from holdfast.asl.stored.records import EXPRESS
 from holdfast.asl.validation import Profile, refuse_invalid
 from holdfast.asl.work import DeclaredServices
@@ -53,6 +54,7 @@ class StateMachine:
     def __init__(
         self, app: Declares, name: str, machine: Machine, tasks: Tasks, *, compat: Compat, type: MachineType
     ) -> None:
+        self._app = app
         self.name = name
         self.machine = machine
         self.tasks = tasks
@@ -83,10 +85,8 @@ class StateMachine:
         since = cursor.started_ms if self.type == EXPRESS else None
         about = declared_about(Account(), self.name, current().id, since)
         identity = about.identity(msgspec.json.decode(input), cursor.started_ms)
-        try:
-            return await run_machine(self.program(machine), activation, identity, cursor)
-        except Continue as going_on:
-            continue_as_new(input, definition, going_on.cursor)
+        go_on = partial(continue_as_new, input, definition)
+        return await run_machine(self.program(machine), activation, identity, cursor, go_on)
 
     def machine_of(self, definition: str) -> Machine:
         """The machine of a definition that an execution began with: today's, or one of before."""
@@ -99,7 +99,8 @@ class StateMachine:
 
     def program(self, machine: Machine) -> Program:
         """A machine that an execution began with, with today's tasks."""
-        return Program(machine, self.tasks, self.maps, self.compat, self.bounds)
+        quota = Quota(self.compat, self._app.limit_bytes)
+        return Program(machine, self.tasks, self.maps, quota, self.bounds)
 
     async def start(self, input: Any = None, **options: Any) -> Handle[Any]:
         """Start an execution. ``input`` is its JSON; ``options`` are those of the start of any workflow.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from holdfast.asl.errors import DATA_LIMIT_EXCEEDED, RUNTIME, Error, StatesError
 from holdfast.asl.events import History
 from holdfast.asl.frames import Cursor
-from holdfast.asl.machine import Continue, first_cursor, run_machine
+from holdfast.asl.machine import first_cursor, run_machine
 from holdfast.asl.maps.outcomes import Outcome, failure_of, outcomes_at
 from holdfast.asl.maps.writers import Results, written
 from holdfast.asl.orders import Child, MapCursor, MapOrder, items_of, maps_of
@@ -104,10 +104,8 @@ class MapRuns:
             machine = self._interpreter.machine_of(text_of(activation, processor))
             program = self._interpreter.program(machine)
             cursor = cursor or first_cursor(machine, child.part.input, activation.now_ms)
-            try:
-                return await run_machine(program, activation, child.context(cursor.started_ms), cursor)
-            except Continue as going_on:
-                continue_as_new(child, processor, going_on.cursor)
+            go_on = partial(continue_as_new, child, processor)
+            return await run_machine(program, activation, child.context(cursor.started_ms), cursor, go_on)
 
         return state_machine
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.asl.definition import Processor, State
 from holdfast.asl.events import History, Trail
-from holdfast.asl.quotas import Compat
+from holdfast.asl.quotas import Quota
 from holdfast.asl.randomness import Randomness
 from holdfast.replay.naming import escaped
 
@@ -110,7 +110,7 @@ class Run(Struct, frozen=True):
     history: History
     randomness: Randomness
     pace: Pace
-    compat: Compat
+    quota: Quota
     branch: Callable[[Run, Frame, Any], Coroutine[Any, Any, Any]]
     visits: dict[str, int]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,23 +12,23 @@ from msgspec.structs import replace
 from holdfast.asl import processing
 from holdfast.asl.definition import Choice, Fail, Machine, Map, Parallel, Pass, State, Succeed, Task, Wait
 from holdfast.asl.definition.states import Working
-from holdfast.asl.errors import QUERY_EVALUATION_ERROR, Error, EvaluationError, StatesError
+from holdfast.asl.errors import DATA_LIMIT_EXCEEDED, QUERY_EVALUATION_ERROR, Error, EvaluationError, StatesError
 from holdfast.asl.events import History, Trail
 from holdfast.asl.frames import Bounds, Cursor, Frame, Pace, Run
 from holdfast.asl.jsontext import compact
 from holdfast.asl.processing import Left
-from holdfast.asl.quotas import check_size
 from holdfast.asl.randomness import Randomness
 from holdfast.asl.retrying import another_attempt, catcher_of
 from holdfast.asl.states import choosing, failing, mapping, parallel, passing, tasks, waiting
 from holdfast.asl.timestamps import iso_milliseconds
 from holdfast.asl.tokens import Renewed
 from holdfast.asl.visit import Visit
+from holdfast.errors import PayloadTooLarge
 from holdfast.replay.naming import place
 
 if TYPE_CHECKING:
     from holdfast.asl.frames import Maps, Work
-    from holdfast.asl.quotas import Compat
+    from holdfast.asl.quotas import Quota
     from holdfast.replay.activation import Activation
 
 
@@ -46,7 +46,7 @@ class Program(Struct, frozen=True):
     machine: Machine
     tasks: Work
     maps: Maps
-    compat: Compat
+    quota: Quota
     bounds: Bounds = Bounds()
 
     def run(self, activation: Activation, history: History) -> Run:
@@ -58,7 +58,7 @@ class Program(Struct, frozen=True):
             history=history,
             randomness=Randomness(lambda: activation.random),
             pace=Pace(self.bounds),
-            compat=self.compat,
+            quota=self.quota,
             branch=_run_frame,
             visits={},
         )
@@ -69,8 +69,16 @@ def first_cursor(machine: Machine, input: str, started_ms: int) -> Cursor:
     return Cursor(state=machine.processor.start_at, input=input, started_ms=started_ms)
 
 
-async def run_machine(program: Program, activation: Activation, identity: Mapping[str, Any], cursor: Cursor) -> Any:
-    """The output of the machine, from ``cursor`` on. Raises ``Error`` if it fails, ``Continue`` if it is long."""
+async def run_machine(
+    program: Program,
+    activation: Activation,
+    identity: Mapping[str, Any],
+    cursor: Cursor,
+    go_on: Callable[[Cursor], NoReturn],
+) -> Any:
+    """The output of the machine, from ``cursor`` on. Raises ``Error`` if it fails. If it is long it goes on as a new
+    run by ``go_on``, and raises what that raises.
+    """
     history = History(cursor.events, lambda: cursor.redrives + activation.past.retries)
     trail = Trail(history, cursor.last_event)
     run = program.run(activation, history)
@@ -80,13 +88,23 @@ async def run_machine(program: Program, activation: Activation, identity: Mappin
         trail.note("ExecutionStarted", input=data)
     try:
         output = await _run_frame(run, frame, data, cursor)
+        run.quota.check_output(output)
     except Continue as going_on:
-        raise Continue(replace(going_on.cursor, started_ms=cursor.started_ms)) from None
+        _go_on(trail, replace(going_on.cursor, started_ms=cursor.started_ms), go_on)
     except StatesError as error:
         trail.note("ExecutionFailed", error=error.error, cause=error.cause)
         raise Error(error.error, error.cause) from error.__cause__  # by which a retry knows what failed
     trail.note("ExecutionSucceeded", output=output)
     return output
+
+
+def _go_on(trail: Trail, cursor: Cursor, go_on: Callable[[Cursor], NoReturn]) -> NoReturn:
+    try:
+        go_on(cursor)
+    except PayloadTooLarge as error:
+        told = f"The execution has to continue as new and cannot: {error}"
+        trail.note("ExecutionFailed", error=DATA_LIMIT_EXCEEDED, cause=told)
+        raise Error(DATA_LIMIT_EXCEEDED, told) from error
 
 
 async def _run_frame(run: Run, frame: Frame, data: Any, cursor: Cursor | None = None) -> Any:
@@ -157,7 +175,8 @@ class _Entered:
             visit = self._visit()
             try:
                 left = await _attempt(self._run, self._frame, visit, self._path)
-                check_size(left.output, self._state.name, self._run.compat)
+                if left.output is not self._data:
+                    self._run.quota.check(left.output, self._state.name)
                 return self._exited(left)
             except Renewed:
                 continue

@@ -9,14 +9,14 @@ from msgspec import Struct
 from holdfast.asl.about import About
 from holdfast.asl.arns import STATE_MACHINE, Account, read_arn
 from holdfast.asl.catalogue import Catalogue
-from holdfast.asl.errors import TASK_FAILED, Error, StatesError
+from holdfast.asl.errors import DATA_LIMIT_EXCEEDED, TASK_FAILED, Error, StatesError
 from holdfast.asl.jsontext import NotJson, compact, read
 from holdfast.asl.resources import SYNC, SYNC_2
 from holdfast.asl.runners import Runner
 from holdfast.asl.served import served_by
 from holdfast.asl.tokens import answer_to
 from holdfast.asl.validation.kinds import is_object
-from holdfast.errors import ExecutionError, IdempotencyMismatch
+from holdfast.errors import ExecutionError, IdempotencyMismatch, PayloadTooLarge
 from holdfast.workflows.definition import Step
 from holdfast.workflows.operations.child import call_child, start_child
 from holdfast.workflows.operations.step import call_step
@@ -71,6 +71,8 @@ async def _started(doing: Doing, app: Declares, randomness: Randomness, token: s
     except IdempotencyMismatch as error:
         told = f"Execution Already Exists: '{about.arn}'"
         raise StatesError("StepFunctions.ExecutionAlreadyExistsException", told) from error
+    except PayloadTooLarge as error:
+        raise StatesError(DATA_LIMIT_EXCEEDED, str(error)) from error
     submitted = {"ExecutionArn": about.arn, "StartDate": doing.run.now_ms()}
     if not token:
         return submitted

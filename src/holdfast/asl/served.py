@@ -7,6 +7,7 @@ of the machine, and wherever it goes on. What a Task can call is what the app ha
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,7 +17,8 @@ from holdfast.asl.definition import Machine, parse
 from holdfast.asl.distributed import MapRuns
 from holdfast.asl.errors import Error
 from holdfast.asl.frames import Bounds, Cursor
-from holdfast.asl.machine import Continue, Program, first_cursor, run_machine
+from holdfast.asl.machine import Program, first_cursor, run_machine
+from holdfast.asl.quotas import Quota
 from holdfast.asl.workflow import MachineWorkflow, text_of
 from holdfast.bounded import Bounded
 from holdfast.registrations import SERVED
@@ -37,6 +39,7 @@ class ServedMachines:
     """The workflow that runs the machines which requests have created."""
 
     def __init__(self, app: Declares, work: Work, *, compat: Compat) -> None:
+        self._app = app
         self._work = work
         self._compat: Compat = compat
         self.bounds = Bounds()
@@ -58,14 +61,13 @@ class ServedMachines:
         machine = self.machine_of(text_of(activation, definition))
         cursor = cursor or first_cursor(machine, input, activation.now_ms)
         identity = about.identity(msgspec.json.decode(input), cursor.started_ms)
-        try:
-            return await run_machine(self.program(machine), activation, identity, cursor)
-        except Continue as going_on:
-            continue_as_new(input, definition, about, going_on.cursor)
+        go_on = partial(continue_as_new, input, definition, about)
+        return await run_machine(self.program(machine), activation, identity, cursor, go_on)
 
     def program(self, machine: Machine) -> Program:
         """A machine that an execution began with, with today's tasks."""
-        return Program(machine, self._work, self.maps, self._compat, self.bounds)
+        quota = Quota(self._compat, self._app.limit_bytes)
+        return Program(machine, self._work, self.maps, quota, self.bounds)
 
     def machine_of(self, definition: str) -> Machine:
         """The machine of a definition that is known to be one."""

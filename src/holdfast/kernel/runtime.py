@@ -35,6 +35,9 @@ class Declares(Protocol):
     @property
     def clock(self) -> Clock: ...
 
+    @property
+    def limit_bytes(self) -> int: ...
+
     def runtime(self) -> Runtime:
         """The open app; raises as ``Connect``."""
         ...

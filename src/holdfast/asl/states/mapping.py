@@ -38,7 +38,7 @@ async def mapped(run: Run, frame: Frame, visit: Visit, place: str) -> Left:
     processor = cast("Processor", state.processor)
     effective = processing.effective_input(visit)
     concurrency = concurrency_of(visit, effective)
-    items = [] if state.item_reader is not None else await items_of(visit, effective, objects=run.compat != "aws")
+    items = [] if state.item_reader is not None else await items_of(visit, effective, objects=run.quota.compat != "aws")
     frame.trail.note("MapStateStarted", name=state.name, length=len(items))
     tolerance = tolerance_of(visit, effective)
     map_run = map_run_name(run, place) if processor.distributed else ""

@@ -10,7 +10,6 @@ from holdfast.asl.errors import RUNTIME, EvaluationError
 from holdfast.asl.jsontext import compact
 from holdfast.asl.paths import read_definite
 from holdfast.asl.processing import Left
-from holdfast.asl.quotas import check_size
 from holdfast.asl.resources import Limits, is_lambda, resource_of
 from holdfast.asl.templates import of_type
 from holdfast.asl.visit import Visit
@@ -31,7 +30,7 @@ async def performed(run: Run, frame: Frame, visit: Visit) -> Left:
         _seconds(visit, effective, "HeartbeatSeconds", state.heartbeat_seconds, state.heartbeat_seconds_path),
     )
     result = await run.tasks.perform(run, frame, visit, given, limits)
-    check_size(result, state.resource if is_lambda(state.resource) else state.name, run.compat)
+    run.quota.check(result, state.resource if is_lambda(state.resource) else state.name)
     visit.note("result", result)
     return processing.left(visit, effective, result)
 

@@ -16,12 +16,14 @@ from holdfast.asl.validation.diagnostic import (
     RESERVED_VARIABLE,
     STATIC_RESULT,
     STYLE,
+    TOO_DEEP,
     WARNING,
     Path,
 )
 from holdfast.asl.validation.kinds import is_list, is_object
 from holdfast.asl.validation.values import is_path
 from holdfast.asl.validation.visit import Check, Visit
+from holdfast.codec.jsontext import NESTING_LIMIT_LEVELS
 from holdfast.errors import ConfigurationError
 
 DYNAMIC: Final = ".$"
@@ -34,10 +36,27 @@ WELL_SPACED = re.compile(r"\{% .* %\}")
 
 def template(visit: Visit, at: Path, value: Any) -> None:
     """A payload template: with JSONata any value with expressions in it, else one whose keys may end in ``.$``."""
+    if nests_too_deep(visit, at, value):
+        return
     if visit.jsonata:
         jsonata_in(visit, at, value)
     else:
         payload(visit, at, value)
+
+
+def nests_too_deep(visit: Visit, at: Path, value: Any) -> bool:
+    """Report a literal whose value no state could hand on, at the first list or object that is too deep."""
+    open_values = [(at, value, 0)]
+    while open_values:
+        place, each, levels = open_values.pop()
+        if not is_object(each) and not is_list(each):
+            continue
+        if levels == NESTING_LIMIT_LEVELS:
+            visit.report(place, f"The value nests more than {NESTING_LIMIT_LEVELS} levels deep", TOO_DEEP)
+            return True
+        inner = each.items() if is_object(each) else enumerate(each)
+        open_values += (((*place, name), one, levels + 1) for name, one in reversed(list(inner)))
+    return False
 
 
 def payload(visit: Visit, at: Path, value: Any) -> None:
@@ -93,14 +112,24 @@ def path_or_call(visit: Visit, at: Path, value: Any) -> None:
 
 def static_result(visit: Visit, at: Path, value: Any) -> None:
     """The result of a Pass, which is never evaluated."""
+    if not nests_too_deep(visit, at, value):
+        _static(visit, at, value)
+
+
+def constant(visit: Visit, at: Path, value: Any) -> None:
+    """Any value, such as the items of a Map."""
+    nests_too_deep(visit, at, value)
+
+
+def _static(visit: Visit, at: Path, value: Any) -> None:
     if is_object(value):
         if any(name.endswith(DYNAMIC) for name in value):
             visit.report(at, "The Result of a Pass is not evaluated; use Parameters", STATIC_RESULT, WARNING)
         for name, inner in value.items():
-            static_result(visit, (*at, name), inner)
+            _static(visit, (*at, name), inner)
     elif is_list(value):
         for place, inner in enumerate(value):
-            static_result(visit, (*at, place), inner)
+            _static(visit, (*at, place), inner)
 
 
 def assignments(visit: Visit, at: Path, value: Any) -> None:

@@ -9,6 +9,7 @@ from holdfast.asl.validation.choices import rule
 from holdfast.asl.validation.diagnostic import DUPLICATE_NAME, INVALID_NAME, Path
 from holdfast.asl.validation.expressions import (
     assignments,
+    constant,
     or_expression,
     path_or_call,
     static_result,
@@ -20,7 +21,6 @@ from holdfast.asl.validation.kinds import is_object
 from holdfast.asl.validation.maps import item_batcher, item_reader, label, processor_config, result_writer
 from holdfast.asl.validation.tasks import agrees, credentials, resource
 from holdfast.asl.validation.values import (
-    anything,
     boolean,
     integer,
     list_of,
@@ -202,7 +202,7 @@ STATES: Final[dict[str, Shape]] = {
             **WORKING,
             "ItemProcessor": processor,
             "Iterator": processor,
-            "Items": or_expression(anything),
+            "Items": or_expression(constant),
             "ItemsPath": path,
             "ItemSelector": template,
             "ItemReader": item_reader,

@@ -19,10 +19,6 @@ LAMBDA = re.compile(r"arn:[^:]+:lambda:[^:]*:[^:]*:function:(?P<name>[^:]+)(?::(
 URI = re.compile(r"[A-Za-z][\w+.-]*:\S+")
 
 
-def anything(_visit: Visit, _at: Path, _value: Any) -> None:
-    """Any value will do."""
-
-
 def text(visit: Visit, at: Path, value: Any) -> None:
     """A string."""
     if not isinstance(value, str):

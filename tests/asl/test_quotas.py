@@ -1,0 +1,127 @@
+"""Data that are too large or nest too deep: where they fail, as what, and that the history says so."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.asl.machines import app_in_virtual_time, ended, passing, states, task
+
+import holdfast as hf
+from holdfast.app import LIMIT_BYTES
+from holdfast.asl.events import Event
+from holdfast.asl.frames import Bounds
+from holdfast.asl.reading import events_of
+from holdfast.asl.validation import validate
+from holdfast.testing import PATIENT, VirtualClock, run_virtual
+
+SMALL_BYTES = 20_000
+
+
+def nested(levels: int, innermost: Any = 0) -> Any:
+    return json.loads("[" * levels + json.dumps(innermost) + "]" * levels)
+
+
+def ran(
+    definition: dict[str, Any], *, input: Any = None, bounds: Bounds | None = None, limit_bytes: int = SMALL_BYTES
+) -> tuple[Any, list[Event]]:
+    """What one execution comes to on an app with a small limit, and its events."""
+    app = hf.App("asl", home="memory://", clock=VirtualClock(), limits=PATIENT, limit_bytes=limit_bytes)
+    machine = app.state_machine("m", definition, tasks={"big": lambda _given: "x" * SMALL_BYTES})
+    machine.bounds = bounds or machine.bounds
+
+    async def main() -> tuple[Any, list[Event]]:
+        async with app.worker():
+            answer = await ended(await machine.start(input, id="e"))
+            _, events = await events_of(app.runtime(), "wf#m#e")
+        return answer, events
+
+    return run_virtual(main)
+
+
+DOUBLED = "States.Format('{}{}', $.text, $.text)"
+DEEPER = {"deeper.$": "$.text"}
+TOO_LARGE = "The state/task 'Grow' returned a result with a size exceeding the maximum number of bytes service limit."
+TOO_DEEP = "The state/task 'Grow' returned a result that nests more than 64 levels deep."
+
+
+@pytest.mark.parametrize(
+    ("grow", "input", "cause"),
+    [
+        ({"text.$": DOUBLED}, {"text": "x" * 15_000}, TOO_LARGE),
+        (DEEPER, {"text": nested(62)}, None),
+        (DEEPER, {"text": nested(63)}, None),
+        ({"a": DEEPER}, {"text": nested(63)}, TOO_DEEP),
+    ],
+    ids=["large", "63 levels", "64 levels", "65 levels"],
+)
+@pytest.mark.parametrize("then", [{}, {"Next": "Last"}], ids=["as the output", "on the way"])
+def test_a_value_that_cannot_be_carried_on_fails_the_state_that_makes_it(grow, input, cause, then):
+    machine = states("Grow", Grow=passing(Parameters=grow, **then), Last=passing(Result=1))
+    if not then:
+        del machine["States"]["Last"]
+    answer, events = ran(machine, input=input)
+    last = events[-1]
+    if cause is None:
+        assert last.type == "ExecutionSucceeded"
+        return
+    assert answer == ("States.DataLimitExceeded", cause)
+    assert [each.type for each in events] == ["ExecutionStarted", "PassStateEntered", "ExecutionFailed"]
+    assert last.details == {"error": "States.DataLimitExceeded", "cause": cause}
+
+
+def test_a_result_of_a_task_that_is_too_large_is_caught_by_its_name():
+    caught = task("big", Catch=[{"ErrorEquals": ["States.DataLimitExceeded"], "Next": "Caught"}], Next="Caught")
+    answer, _ = ran(states("Big", Big=caught, Caught=passing()))
+    assert answer["Error"] == "States.DataLimitExceeded"
+    assert "over the limit of 20,000 bytes" in answer["Cause"]
+
+
+def test_a_machine_that_cannot_continue_as_new_says_so():
+    copied = states("Copy", Copy=passing(Next="Last"), Last=passing())
+    large = {"text": "x" * (LIMIT_BYTES * 2 // 3)}  # once as the input, and once as what the next state gets
+    (error, cause), events = ran(copied, input=large, bounds=Bounds(1, 1), limit_bytes=LIMIT_BYTES)
+    assert error == "States.DataLimitExceeded"
+    assert cause.startswith("The execution has to continue as new and cannot: ")
+    assert events[-1].type == "ExecutionFailed"
+
+
+def field(name: str, language: str = "JSONPath", **state: Any) -> tuple[dict[str, Any], str]:
+    return {"QueryLanguage": language, "StartAt": "S", "States": {"S": {"End": True, **state}}}, f"/States/S/{name}"
+
+
+DEEP = nested(65)
+TASK = {"Type": "Task", "Resource": "arn:aws:lambda:us-east-1:123456789012:function:f"}
+MAP = {"Type": "Map", "ItemProcessor": {"StartAt": "I", "States": {"I": {"Type": "Succeed"}}}}
+
+
+@pytest.mark.parametrize(
+    ("definition", "at"),
+    [
+        field("Result", Type="Pass", Result=DEEP),
+        field("Parameters/a", Type="Pass", Parameters={"a": DEEP}),
+        field("Assign/a", Type="Pass", Assign={"a": DEEP}),
+        field("ResultSelector/a", **TASK, ResultSelector={"a": DEEP}),
+        field("ItemSelector/a", **MAP, ItemSelector={"a": DEEP}),
+        field("Arguments/a", "JSONata", **TASK, Arguments={"a": DEEP}),
+        field("Output", "JSONata", Type="Pass", Output=DEEP),
+        field("Items", "JSONata", **MAP, Items=DEEP),
+        field("Catch/0/Output", "JSONata", **TASK, Catch=[{"ErrorEquals": ["E"], "Next": "S", "Output": DEEP}]),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_a_literal_that_no_state_could_hand_on_is_refused(definition, at):
+    text = json.dumps(definition, indent=1)
+    (found,) = validate(text)
+    assert (found.code, found.severity) == ("TOO_DEEPLY_NESTED", "ERROR")
+    assert found.pointer.startswith(at)
+    assert text.splitlines()[found.line - 1].strip().startswith(("[", "0"))
+    assert found.line > 10
+    with pytest.raises(hf.InvalidInput, match="TOO_DEEPLY_NESTED"):
+        app_in_virtual_time().state_machine("m", definition, tasks={"f": print})
+
+
+def test_a_literal_may_nest_as_deep_as_a_value():
+    definition, _ = field("Result", Type="Pass", Result=nested(64))
+    assert validate(json.dumps(definition)) == []
