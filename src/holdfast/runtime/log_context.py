@@ -49,7 +49,8 @@ def context_here() -> Mapping[str, object] | None:
         scope: object = getattr(activation, "context", None)
         if not isinstance(scope, BodyScope):
             return None  # a body that is no workflow's; a record must be made all the same
-        return {"workflow": scope.info.workflow, "id": scope.info.id, "run": scope.info.run}
+        body = scope.info()
+        return {"workflow": body.workflow, "id": body.id, "run": body.run}
     if (step := step_scope.get()) is not None:
         info = step.info()
         return {"workflow": info.workflow, "id": info.id, "operation": info.operation, "attempt": info.attempt}

@@ -85,18 +85,17 @@ class Workflows(Struct, frozen=True):
                 self.shared[record.shared] = await shared_by(host.home.store, record)
             except StoreUnusable as error:
                 raise Blocked(str(error), run=record.run) from error
-        return self.open(head, host)
+        return self._opened(head, record, host)
 
     def start_of(self, head: Item) -> str:
         return decode_start(head.body).nonce
 
     def open(self, head: Item, host: Host) -> Execution:
-        record = decode_record(head.body)
+        return self._opened(head, decode_record(head.body), host)
+
+    def _opened(self, head: Item, record: ExecutionRecord, host: Host) -> Execution:
         if record.parked:
             raise Deadly(record.blocked, run=record.run)
-        waits = record.waits
-        # The bytes of its input would keep the whole body of the head in memory.
-        record = replace(record, input=record.input.copy(), waits=None)
         workflow = self.registry.workflow(record.workflow)
         if workflow.is_pinned and not workflow.is_version(wanted := pinned_to(record)):
             named = f", which {record.published} has" if record.published else ""
@@ -109,8 +108,9 @@ class Workflows(Struct, frozen=True):
         published = record.published
         if workflow.is_pinned and host.home.versions is not None:
             published = host.home.versions.own or published
-        live = self._live(head, replace(record, published=published), host)
-        execution = Execution(head, workflow, live, waits)
+        # The bytes of its input would keep the whole body of the head in memory.
+        kept = replace(record, input=record.input.copy(), waits=None, published=published)
+        execution = Execution(head, workflow, self._live(head, kept, host), record.waits)
         execution.is_saved = published == record.published
         return execution
 

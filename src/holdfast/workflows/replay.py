@@ -12,7 +12,7 @@ from holdfast.replay.activation import Activation
 from holdfast.replay.entries import Entry, Marked
 from holdfast.replay.loop import running_activation
 from holdfast.workflows.begin import until_due
-from holdfast.workflows.record import ExecutionRef, partition_of, ref_of, root_of, seed_of
+from holdfast.workflows.record import partition_of, ref_of, root_of, seed_of
 from holdfast.workflows.runs import count_of
 from holdfast.workflows.scope import BodyScope, WorkflowInfo
 from holdfast.workflows.versioning import CODE_MARK
@@ -61,19 +61,30 @@ def activation_of(
     if record.version != workflow.version and mark not in marks:
         activation.mark(mark)
     partition = partition_of(record.workflow, record.id)
-    root = root_of(record, partition)
-    info = WorkflowInfo(
+    activation.context = BodyScope(
+        info=partial(_info, record, partition, activation),
+        workflow=record.workflow,
+        partition=partition,
+        run=record.run,
+        secret=record.secret,
+        nonce=record.nonce,
+        signature=workflow.signature,
+        shared=shared,
+    )
+    return activation
+
+
+def _info(record: ExecutionRecord, partition: str, activation: Activation) -> WorkflowInfo:
+    return WorkflowInfo(
         workflow=record.workflow,
         id=record.id,
         run=count_of(record.run),
         version=record.version,
         tags=dict(record.tags),
         parent=None if record.parent is None else ref_of(record.parent.partition),
-        root=ExecutionRef(record.workflow, record.id) if root == partition else ref_of(root),
+        root=ref_of(root_of(record, partition)),
         _activation=activation,
     )
-    activation.context = BodyScope(info, partition, record.run, record.secret, record.nonce, workflow.signature, shared)
-    return activation
 
 
 @contextmanager

@@ -90,13 +90,15 @@ class WorkflowInfo(Current):
 class BodyScope:
     """What operations must know of the execution whose body called them. Not for the body: it holds the secret.
 
-    ``run`` is the number of the run in keys and tokens, ``nonce`` what was drawn at the start. ``shared`` is the body
-    of the item that the execution shares with others.
+    ``info`` makes what ``hf.current()`` tells in the body; few bodies ask. ``run`` is the number of the run in keys and
+    tokens, ``nonce`` what was drawn at the start. ``shared`` is the body of the item that the execution shares with
+    others.
     ``failed_sagas`` are the blocks whose undo gave up, with their errors: the execution ends with them.
     ``undone`` is there for a reader of the journal: the undos that the body asks for, and the steps that they undo.
     """
 
-    info: WorkflowInfo
+    info: Callable[[], WorkflowInfo]
+    workflow: str
     partition: str
     run: int
     secret: str
@@ -108,7 +110,7 @@ class BodyScope:
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """Arguments for a new run of this workflow, checked and encoded."""
-        return self.signature.bind(args, kwargs, f"workflow {self.info.workflow!r}")
+        return self.signature.bind(args, kwargs, f"workflow {self.workflow!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +183,8 @@ IN_TRANSACTION: Final = (
 step_scope: ContextVar[StepScope | None] = ContextVar("holdfast_step", default=None)
 
 
-def current_activation() -> Activation | None:
-    """The workflow body that is running, if one is."""
-    activation: Activation | None = running_activation()
-    return activation
+current_activation: Callable[[], Activation | None] = running_activation
+"""The workflow body that is running, if one is."""
 
 
 def activation_for(what: str) -> Activation:
@@ -224,7 +224,7 @@ def current() -> Current:
     activation = current_activation()
     if activation is not None:
         scope: BodyScope = activation.context
-        return scope.info
+        return scope.info()
     if (step := step_scope.get()) is not None:
         return step.info()
     unit = current_unit.get()
