@@ -36,6 +36,8 @@ PUBLIC_NAMES = {
     ),
     "flow.changing": "QueueSlot QueueStatus",
     "flow.declarations": "Queue QueueFull Queued",
+    "flow.limits": "Limit LimitUse",
+    "flow.overrides": "LimitLoan LimitStatus",
     "flow.rates": "Rate",
     "http.authentication": "BearerTokens Caller iam_caller",
     "http.limits": "HttpLimits",

@@ -68,6 +68,10 @@ from holdfast.flow.changing import QueueStatus as QueueStatus
 from holdfast.flow.declarations import Queue as Queue
 from holdfast.flow.declarations import QueueFull as QueueFull
 from holdfast.flow.declarations import Queued as Queued
+from holdfast.flow.limits import Limit as Limit
+from holdfast.flow.limits import LimitUse as LimitUse
+from holdfast.flow.overrides import LimitLoan as LimitLoan
+from holdfast.flow.overrides import LimitStatus as LimitStatus
 from holdfast.flow.rates import Rate as Rate
 from holdfast.http.authentication import BearerTokens as BearerTokens
 from holdfast.http.authentication import Caller as Caller

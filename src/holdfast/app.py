@@ -24,6 +24,7 @@ from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, InvalidState, IOOutsideStep
 from holdfast.flow.declarations import queue
 from holdfast.flow.gates import begin_queues, check_queues
+from holdfast.flow.limits import limit
 from holdfast.hints import Hint, News
 from holdfast.http import serving
 from holdfast.kernel.host import Limits
@@ -95,8 +96,7 @@ class App:
     debounce, collect, single, throttle = starts.debounce, starts.collect, starts.single, starts.throttle
     handle, callback, executions, select = looking.handle, looking.callback, looking.executions, looking.select
     state_machine, state_machines = state_machine, state_machines
-    queue = queue
-    prometheus = prometheus
+    queue, limit, prometheus = queue, limit, prometheus
     sync, asgi, lambda_handler = sync_bridge, serving.asgi, serving.lambda_handler
 
     def __init__(

@@ -25,6 +25,9 @@ OUTBOXES: Final = "out#"
 QUEUES: Final = "flow#"
 """How the partitions of queues begin."""
 
+LIMITS: Final = "limit#"
+"""How the partitions of limits begin."""
+
 LISTED: Final = (EXECUTIONS, ACTORS, OUTBOXES)
 """How the partitions begin whose heads are listed."""
 

@@ -20,7 +20,7 @@ class Registrations:
     The object of a name belongs to a layer above this one, which knows its type. ``events`` are the classes that
     consumers take, ``consumers`` pairs of an event's name and the actor that takes it. ``projections`` says what each
     reads. ``documents`` and ``streams`` are the type of each collection, and the collection. ``machines`` are the
-    workflows that are state machines, ``queues`` what executions wait in.
+    workflows that are state machines, ``queues`` what executions wait in, ``limits`` what calls wait for.
     """
 
     __slots__ = (
@@ -34,6 +34,7 @@ class Registrations:
         "from_bus",
         "idempotent",
         "jobs",
+        "limits",
         "machines",
         "projections",
         "queues",
@@ -61,6 +62,7 @@ class Registrations:
         self.streams: dict[str, tuple[Any, Any]] = {}
         self.projections: dict[str, str] = {}
         self.queues: dict[str, Any] = {}
+        self.limits: dict[str, Any] = {}
 
     def add_workflow(self, workflow: Any) -> None:
         """Register a workflow. Raises ``DuplicateName``, or ``InvalidInput`` for a name that is not valid in a key."""
@@ -144,7 +146,9 @@ class Registrations:
         _refuse_twice("idempotent handlers", self.idempotent, part.idempotent)
         _refuse_twice("cached functions", self.cached, part.cached)
         _refuse_twice("queues", self.queues, part.queues)
+        _refuse_twice("limits", self.limits, part.limits)
         self.queues |= part.queues
+        self.limits |= part.limits
         self.idempotent |= part.idempotent
         self.machines |= part.machines
         self.cached |= part.cached

@@ -15,7 +15,7 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *sorte
 GUIDES = ("workflows.md", "actors.md", "deploy.md", "state-machines.md")
 """The pages with tables of commands."""
 
-GUARANTEES = [f"G{number}" for number in range(1, 16)]
+GUARANTEES = [f"G{number}" for number in range(1, 17)]
 
 PROOF = re.compile(r"`((?:src|tests)/[\w./]+\.py)::(\w+)`")
 FILE = re.compile(r"`((?:src|tests|docs|tools|benchmarks|examples)/[\w./-]+)")

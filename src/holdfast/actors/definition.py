@@ -22,7 +22,7 @@ from holdfast.actors.kind import (
     Registrar,
     state_of,
 )
-from holdfast.actors.limited import check_method, declared_limit, limit_in_seconds
+from holdfast.actors.limited import check_method, declared_limit, declared_uses, limit_in_seconds
 from holdfast.actors.reference import Reference
 from holdfast.actors.timers import Timer
 from holdfast.codec.signature import signature_of
@@ -209,7 +209,13 @@ def _method(actor: str, name: str, function: Any) -> Method:
         raise ConfigurationError(f"{actor}.{name}: every actor has a {name!r} of its own; give the method another name")
     signature = signature_of(function, f"{actor}.{name}", given=1)
     reads = bool(getattr(function, _READ, False))
-    return Method(name, function, signature, reads, declared_limit(function))
+    uses = declared_uses(function, signature)
+    if reads and uses:
+        raise ConfigurationError(
+            f"{actor}.{name} only reads, next to others and as often as it likes: what a limit is for belongs in a "
+            "method that does not"
+        )
+    return Method(name, function, signature, reads, declared_limit(function), uses)
 
 
 def _state_type(cls: type[Actor], name: str) -> type[Struct]:

@@ -14,6 +14,7 @@ from holdfast.codec.signature import Signature
 from holdfast.codec.typed import Codec
 from holdfast.codec.upcasting import Schema, Upcaster
 from holdfast.errors import UnknownName
+from holdfast.flow.limits import LimitUse
 from holdfast.retry import Retry
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class Method(Struct, frozen=True):
     signature: Signature
     reads: bool
     limit: Limit = UNSET
+    uses: tuple[LimitUse, ...] = ()
 
 
 class Policy(Struct, frozen=True, kw_only=True):

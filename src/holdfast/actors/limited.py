@@ -13,10 +13,12 @@ from msgspec import UNSET, UnsetType
 from holdfast.containment import Run
 from holdfast.duration import Duration, seconds
 from holdfast.errors import CallTimeout, ConfigurationError
+from holdfast.flow.limits import AnyLimit, LimitUse, check_uses, uses_of
 from holdfast.functions import told
 from holdfast.kernel.outcomes import LeftBehind
 
 if TYPE_CHECKING:
+    from holdfast.codec.signature import Signature
     from holdfast.kernel.runtime import Runtime
 
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
@@ -31,6 +33,7 @@ Limit = float | None | UnsetType
 Leave = Callable[[CallTimeout], None]
 
 _LIMIT: Final = "__holdfast_limit__"
+_USES: Final = "__holdfast_uses__"
 
 
 def limit_in_seconds(timeout: Duration | UnsetType | None, what: str) -> Limit:
@@ -43,15 +46,17 @@ def limit_in_seconds(timeout: Duration | UnsetType | None, what: str) -> Limit:
     return limit
 
 
-def method(*, timeout: Duration | None) -> Callable[[F], F]:
+def method(*, timeout: Duration | UnsetType | None = UNSET, limit: AnyLimit | None = None) -> Callable[[F], F]:
     """Declare how long one method of an actor may run; ``None`` sets no limit. Below ``@hf.read`` and ``@hf.timer``.
 
-    One that takes longer is cancelled, nothing of it is kept (G4), and its caller gets ``CallTimeout``.
+    One that takes longer is cancelled, nothing of it is kept (G4), and its caller gets ``CallTimeout``. A call of it
+    begins when it has a permit of each ``limit``, and its time begins then (G16).
     """
 
     def declare(function: F) -> F:
         check_method("hf.method", function)
         setattr(function, _LIMIT, limit_in_seconds(timeout, f"method {function.__name__!r}"))
+        setattr(function, _USES, uses_of(limit, f"method {function.__name__!r}"))
         return function
 
     return declare
@@ -76,6 +81,13 @@ def declared_limit(function: Any) -> Limit:
     """What a method was declared with."""
     limit: Limit = getattr(function, _LIMIT, UNSET)
     return limit
+
+
+def declared_uses(function: Any, signature: Signature) -> tuple[LimitUse, ...]:
+    """The limits that a method was declared with. Raises ``InvalidInput`` if they do not fit its parameters."""
+    uses: tuple[LimitUse, ...] = getattr(function, _USES, ())
+    check_uses(uses, [each.name for each in signature.parameters], f"method {function.__name__!r}")
+    return uses
 
 
 class Limited(Run[T]):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, S
 from msgspec import Raw
 from msgspec.structs import replace
 
-from holdfast.actors.limited import declared_limit
+from holdfast.actors.limited import declared_limit, declared_uses
 from holdfast.actors.record import TimerRecord
 from holdfast.codec.signature import Signature, signature_of
 from holdfast.coordination.schedule import CronSchedule, Every, Missed, Schedule, next_after
@@ -38,6 +38,7 @@ class Timer(Generic[P]):
         self.name = function.__name__
         self.limit = declared_limit(function)
         self.signature: Signature = signature_of(function, f"timer {self.name!r}", given=1)
+        self.uses = declared_uses(function, self.signature)
         self.__doc__ = function.__doc__
 
     @overload

@@ -7,6 +7,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from holdfast.duration import Duration, milliseconds, seconds
 from holdfast.flow.declarations import Queue, check_key_path
+from holdfast.flow.limits import AnyLimit, uses_of
 from holdfast.kernel.runtime import Declares
 from holdfast.ports import SqlCursor
 from holdfast.retry import Retry
@@ -38,10 +39,11 @@ def step(
     heartbeat: Duration | None = ...,
     at_most_once: AtMostOnce = ...,
     raises: tuple[type[Exception], ...] = ...,
+    limit: AnyLimit | None = ...,
 ) -> StepDecorator: ...
 
 
-def step(
+def step(  # noqa: PLR0913 - one for each decision about a step
     app: Declares,
     function: Callable[..., Any] | None = None,
     /,
@@ -52,6 +54,7 @@ def step(
     heartbeat: Duration | None = None,
     at_most_once: AtMostOnce = False,
     raises: tuple[type[Exception], ...] = (),
+    limit: AnyLimit | None = None,
 ) -> Any:
     """Declare a step: ``async def``, or ``def`` for blocking code, which gets a thread.
 
@@ -59,7 +62,8 @@ def step(
     the record: use ``hf.current().idempotency_key`` with the outside world, or ``at_most_once`` (G10).
     With ``at_most_once="attempt"`` each attempt is, and another one follows only the errors that ``retry`` names.
     ``timeout`` limits an attempt, ``heartbeat`` the silence within one. ``raises`` lists the error classes that
-    the body may catch by class; others arrive as ``StepFailed``. In every case await the call.
+    the body may catch by class; others arrive as ``StepFailed``. An attempt begins when it has a permit of each
+    ``limit``, and gives it back when it ends (G16). In every case await the call.
     """
     app.registry.add_errors(raises)
     policy = StepPolicy(
@@ -67,6 +71,7 @@ def step(
         timeout_seconds=None if timeout is None else seconds(timeout),
         heartbeat_seconds=None if heartbeat is None else seconds(heartbeat),
         at_most_once=at_most_once,
+        limits=uses_of(limit, "the step" if name is None else f"step {name!r}"),
     )
     decorate = StepDecorator(app.registry, name, policy, app.inject)
     return decorate if function is None else decorate(function)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from holdfast.codec.signature import Signature, signature_of
 from holdfast.errors import InvalidInput
 from holdfast.flow.declarations import Queue
+from holdfast.flow.limits import LimitUse, check_uses
 from holdfast.functions import LAMBDA, class_of_method, is_generator, told
 from holdfast.retry import Retry
 from holdfast.workflows.versioning import VersionPolicy, code_version, old_code_version
@@ -28,7 +29,8 @@ AtMostOnce = bool | Literal["attempt"]
 class StepPolicy(Struct, frozen=True, kw_only=True):
     """How a step is performed. Times are in seconds; ``None`` means no limit.
 
-    ``at_most_once`` holds of the step as a whole, or, as ``"attempt"``, of each of its attempts.
+    ``at_most_once`` holds of the step as a whole, or, as ``"attempt"``, of each of its attempts. An attempt needs a
+    permit of each of the ``limits``.
     """
 
     retry: Retry = Retry()
@@ -36,6 +38,7 @@ class StepPolicy(Struct, frozen=True, kw_only=True):
     heartbeat_seconds: float | None = None
     at_most_once: AtMostOnce = False
     transactional: bool = False
+    limits: tuple[LimitUse, ...] = ()
 
 
 class Undo(Struct, frozen=True):
@@ -60,6 +63,7 @@ class DeclaredStep:
         self.unbound_of = class_of_method(function)
         given = (1 if self.policy.transactional else 0) + (1 if self.unbound_of else 0)
         self.signature: Signature = signature_of(function, f"step {self.name!r}", given=given)
+        check_uses(self.policy.limits, [each.name for each in self.signature.parameters], f"step {self.name!r}")
         self.is_async = inspect.iscoroutinefunction(function)
         self.undone_by: Undo | None = None
         if self.policy.transactional and self.is_async:

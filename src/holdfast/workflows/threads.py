@@ -12,22 +12,61 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Final
 
+from holdfast.flow.permits import Hold
+
 BUSY_SECONDS: Final = 60.0
 """So long a step may wait for a thread before that is reported."""
+
+
+class Holds:
+    """The permits that are kept for operations which have not begun."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: dict[str, dict[str, Hold]] = {}
+
+    def keep(self, partition: str, op: str, hold: Hold) -> None:
+        """Keep permits for an operation."""
+        self._kept.setdefault(partition, {})[op] = hold
+
+    def has(self, partition: str, op: str) -> bool:
+        """Whether permits are kept for an operation."""
+        return op in self._kept.get(partition, {})
+
+    def take(self, partition: str, op: str) -> Hold | None:
+        """What is kept for an operation, and is not any more."""
+        kept = self._kept.get(partition)
+        hold = None if kept is None else kept.pop(op, None)
+        if kept is not None and not kept:
+            del self._kept[partition]
+        return hold
+
+    def leave(self, partition: str, op: str) -> None:
+        """Keep nothing for an operation."""
+        if (hold := self.take(partition, op)) is not None:
+            hold.end()
+
+    def leave_all(self, partition: str) -> None:
+        """Keep nothing for an entity."""
+        for hold in self._kept.pop(partition, {}).values():
+            hold.end()
 
 
 class Threads:
     """An executor with ``count`` threads, and the steps that have a seat there. Belongs to the event loop that uses it.
 
-    ``report`` is told of which entity an operation has waited for long, and for how many seconds.
+    ``report`` is told of which entity an operation has waited for long, and for how many seconds. ``holds`` are the
+    permits that its operations need besides.
     """
 
-    __slots__ = ("_executor", "_free", "_kept", "_report", "_waiting")
+    __slots__ = ("_executor", "_free", "_kept", "_report", "_waiting", "holds")
 
     def __init__(self, executor: Executor, count: int, report: Callable[[str, str, float], object]) -> None:
         self._executor = executor
         self._free = count
         self._report = report
+        self.holds = Holds()
         self._kept: dict[str, dict[str, Seat]] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()
 
@@ -80,12 +119,14 @@ class Threads:
             reporting.cancel()
 
     def leave(self, partition: str, op: str) -> None:
-        """Keep no thread for an operation."""
+        """Keep no thread for an operation, and no permits."""
+        self.holds.leave(partition, op)
         if (kept := self._let_go(partition, op)) is not None:
             kept.leave()
 
     def leave_all(self, partition: str) -> None:
-        """Keep no threads for an entity: nothing of it starts here for a while."""
+        """Keep no threads and no permits for an entity: nothing of it starts here for a while."""
+        self.holds.leave_all(partition)
         for seat in self._kept.pop(partition, {}).values():
             seat.leave()
 
@@ -115,15 +156,16 @@ class Threads:
 class Seat:
     """The right to one thread, once."""
 
-    __slots__ = ("_is_left", "_threads")
+    __slots__ = ("_calling", "_is_left", "_threads")
 
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
         self._is_left = False
+        self._calling: asyncio.Future[Any] | None = None
 
     async def run(self, call: Callable[[], Any]) -> Any:
         """Run ``call`` in a thread and return its result. The seat is free once the call ends, not the wait."""
-        calling = self._threads.begin(call)
+        self._calling = calling = self._threads.begin(call)
         self._is_left = True
         calling.add_done_callback(self._ended)
         await asyncio.wait((calling,))  # cancelled, it leaves the call alone: only the thread can end that
@@ -133,6 +175,13 @@ class Seat:
         if not calling.cancelled():
             calling.exception()  # the wait may have ended, so that no caller retrieves it
         self._threads.give_back()
+
+    def when_over(self, call: Callable[[], object]) -> None:
+        """Call ``call`` when nothing runs in the thread any more, whatever has become of the wait for it."""
+        if self._calling is None or self._calling.done():
+            call()
+        else:
+            self._calling.add_done_callback(lambda _calling: call())
 
     def leave(self) -> None:
         """Give it back, if nothing was run."""

@@ -16,6 +16,7 @@ from holdfast.actors.turn.entity import ActorEntity, Running
 from holdfast.actors.turn.failure import attempts_in
 from holdfast.actors.turn.handling import Handling, surrounding
 from holdfast.actors.turn.performed import Performed, Version
+from holdfast.actors.turn.permitted import hold_of, take
 from holdfast.actors.turn.replies import find_delivered, find_earlier
 from holdfast.coordination.lease import Fenced
 from holdfast.coordination.salt import HomeSalt
@@ -39,7 +40,7 @@ async def perform(delivery: Delivery, actor: ActorEntity, runtime: Runtime) -> P
 
 async def _run_once(found: Aftermath, actor: ActorEntity) -> Became:
     delivery, version, runtime = found.delivery, found.before, found.runtime
-    call, due_at = delivery.call, delivery.tick
+    call = delivery.call
     assert actor.state is not None
     committed = actor.state.committed.record
     if delivery.numbered:
@@ -62,6 +63,24 @@ async def _run_once(found: Aftermath, actor: ActorEntity) -> Became:
     salt = await runtime.kept.get(HomeSalt, HomeSalt).of(runtime.home)
     if actor.lost:  # it was lost while its replies, or the salt, were read
         raise Fenced(f"{actor.partition}: its lease is lost")
+    try:
+        hold = hold_of(_method_of(found), bytes(call.args), actor, runtime)
+    except Exception as error:  # noqa: BLE001 - what the user's functions of the arguments raise is the call's outcome
+        return Failed(error)
+    if hold is None:
+        return await _perform(found, actor, salt)
+    try:
+        await take(hold, actor, runtime)
+        hold.begin()
+        return await _perform(found, actor, salt)
+    finally:
+        hold.end()
+
+
+async def _perform(found: Aftermath, actor: ActorEntity, salt: str) -> Became:
+    """Run a call that nothing speaks against. Nothing is awaited before the user's code."""
+    delivery, version, runtime = found.delivery, found.before, found.runtime
+    call, due_at = delivery.call, delivery.tick
     if due_at is None and call.method in actor.kind.timers:  # it was parked, and is a message now
         due_at = call.sent_at
     turn = Turn(
@@ -112,7 +131,7 @@ async def _run(found: Aftermath, turn: Turn, actor: ActorEntity, handling: Handl
     assert actor.state is not None
     actor.state.instance = None
     try:
-        made: Any = kind.methods.get(call.method) or kind.timers.get(call.method)
+        made = _method_of(found)
         if made is None:
             return Failed(_unknown(call, actor), handling=handling)
         instance = found.instance or kind.decoded(found.before.state)
@@ -129,6 +148,11 @@ async def _run(found: Aftermath, turn: Turn, actor: ActorEntity, handling: Handl
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the call's outcome
         return Failed(error, tuple(turn.called), handling)
     return Ran(turn, data, instance, state, handling)
+
+
+def _method_of(found: Aftermath) -> Any:
+    kind, name = found.kind, found.delivery.call.method
+    return kind.methods.get(name) or kind.timers.get(name)
 
 
 def _unknown(call: Call, actor: ActorEntity) -> UnknownName:

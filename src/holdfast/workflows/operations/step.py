@@ -27,12 +27,14 @@ from holdfast.replay.entries import AT_ONCE, STEP, Intended, Progressed, Tried
 from holdfast.replay.program import AnyEffect, Arrival, Effect, SqlEffect, Timed
 from holdfast.texts import printable
 from holdfast.workflows.live import Live
+from holdfast.workflows.operations.limited import LimitedCall, begin
 from holdfast.workflows.saga import covering
 from holdfast.workflows.saga_ledger import Covered
 from holdfast.workflows.scope import StepInfo, step_scope
 
 if TYPE_CHECKING:
     from holdfast.failure import ErrorRecord
+    from holdfast.flow.permits import Hold
     from holdfast.ports import SqlCursor
     from holdfast.replay.activation import Activation
     from holdfast.replay.requests import Operation
@@ -98,13 +100,19 @@ class CallStep(Struct, frozen=True, gc=False):
         intent = Intended(operation.id, live.now_ms(), operation.fingerprint) if policy.at_most_once else None
         if policy.at_most_once and live.notes_on(operation.id).intended:
             return Effect(operation.id, partial(_interrupted, self, operation, live))
+        limited = self._limited(operation, live) if policy.limits else None
+        if policy.at_most_once and limited is not None and not limited.has_permits:
+            return Effect(operation.id, limited.wait)
         begins = self.step.is_async or live.threads.keep_now(live.partition, operation.id)
         if policy.at_most_once and not begins:
             return Effect(operation.id, partial(_wait_for_a_thread, operation, live))
         if intent is not None:
             live.amend(operation.id, intended=True)
-        attempt = _attempt if self.step.is_async else _attempt_in_thread
-        return Effect(operation.id, partial(attempt, self, operation, live), intent)
+        attempt = partial(_attempt if self.step.is_async else _attempt_in_thread, self, operation, live)
+        return Effect(operation.id, attempt if limited is None else partial(limited.perform, attempt), intent)
+
+    def _limited(self, operation: Operation, live: Live) -> LimitedCall:
+        return LimitedCall(self.step, self.args, self.kwargs, operation, live, partial(_failure, self, operation, live))
 
     def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
         live.threads.leave(live.partition, operation.id)
@@ -125,15 +133,33 @@ async def _wait_for_a_thread(operation: Operation, live: Live) -> Timed:
     return Timed(live.now_ms(), operation.id)
 
 
-async def _attempt_in_thread(command: CallStep, operation: Operation, live: Live) -> Arrival:
+async def _attempt_in_thread(command: CallStep, operation: Operation, live: Live, hold: Hold | None = None) -> Arrival:
     seat = await live.threads.take_for(live.partition, operation.id)  # before the clock of this attempt begins
     try:
-        return await _attempt(command, operation, live, seat)
+        if hold is not None:
+            await hold.take()  # those that have become invalid while it waited for a thread
+        return await _attempt(command, operation, live, hold, seat)
     finally:
         seat.leave()
 
 
-async def _attempt(command: CallStep, operation: Operation, live: Live, seat: Seat | None = None) -> Arrival:
+async def _attempt(
+    command: CallStep, operation: Operation, live: Live, hold: Hold | None = None, seat: Seat | None = None
+) -> Arrival:
+    """Perform one attempt. Its permits are valid: nothing is awaited before the user's code runs."""
+    if hold is None:
+        return await _attempted(command, operation, live, seat)
+    begin(hold, command.step, operation, live)
+    try:
+        return await _attempted(command, operation, live, seat)
+    finally:
+        if seat is None:
+            hold.end()
+        else:
+            seat.when_over(hold.end)  # a thread cannot be cancelled, and goes on
+
+
+async def _attempted(command: CallStep, operation: Operation, live: Live, seat: Seat | None) -> Arrival:
     step = command.step
     attempt = Attempt(command, operation, live)
     began = operation.began = live.now_ms()

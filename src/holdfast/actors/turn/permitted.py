@@ -1,0 +1,52 @@
+"""Methods that need permits of limits: a call runs when it has all of them. Meanwhile its actor is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from holdfast.codec.parameters import arrange
+from holdfast.containment import contained_call
+from holdfast.coordination.lease import Fenced
+from holdfast.flow.limits import wanted_by
+from holdfast.flow.permits import lenders_of
+
+if TYPE_CHECKING:
+    from holdfast.actors.kind import Method
+    from holdfast.actors.timers import Timer
+    from holdfast.actors.turn.entity import ActorEntity
+    from holdfast.flow.permits import Hold
+    from holdfast.kernel.runtime import Runtime
+
+LOOK_SECONDS: Final = 1.0
+"""So often a call that waits looks whether its actor is still to be kept."""
+
+
+def hold_of(method: Method | Timer[...] | None, args: bytes, actor: ActorEntity, runtime: Runtime) -> Hold | None:
+    """Room for the permits that a call needs; ``None`` if it needs none. Raises what the user's functions of its
+    arguments raise, and ``SerializationError``.
+    """
+    if method is None or not method.uses:
+        return None
+    what = f"{actor.kind.name}.{method.name}"
+    signature = method.signature
+    values = arrange(signature.parameters, *signature.unbind(args), what)
+    arguments = dict(zip((each.name for each in signature.parameters), values, strict=True))
+    return lenders_of(runtime).hold(contained_call(wanted_by, method.uses, arguments, what))
+
+
+async def take(hold: Hold, actor: ActorEntity, runtime: Runtime) -> None:
+    """Wait for the permits of a call. Raises ``Fenced`` if the actor is lost, or this process stops."""
+    while True:
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                await hold.take()
+        except TimeoutError:
+            taken = False
+        else:
+            taken = True
+        if actor.lost or (runtime.host is not None and runtime.host.draining):
+            hold.end()
+            raise Fenced(f"{actor.partition}: it was left while a call of it waited for a permit")
+        if taken:
+            return
