@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 os.environ.pop("HOLDFAST_URL", None)
+os.environ.setdefault("HOLDFAST_LOOP", "asyncio")  # what users have who have not asked for uvloop
 # Tests start processes by the hundred: without bytecode each would compile the library anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
-EXTRAS: Final = ("asl", "aws", "cdk", "dashboard", "otel", "redis", "server")
+EXTRAS: Final = ("asl", "aws", "cdk", "dashboard", "otel", "redis", "server", "uvloop")
 
 PINNED = re.compile(r"(?P<name>[\w.-]+)==(?P<version>[^\s;]+)")
 NAME = re.compile(r"[\w.-]+")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar, overload
@@ -47,6 +47,7 @@ from holdfast.ports import Home, Seal
 from holdfast.registrations import Registrations
 from holdfast.runtime.collecting import collected_after
 from holdfast.runtime.log_context import add_context
+from holdfast.runtime.loops import run_worker
 from holdfast.runtime.prometheus import prometheus
 from holdfast.runtime.sync import sync as sync_bridge
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
@@ -372,7 +373,8 @@ class App:
     def run(
         self, main: Coroutine[Any, Any, T] | None = None, /, *, grace: Duration = DEFAULT_GRACE_SECONDS
     ) -> T | None:
-        """Work until SIGTERM or Ctrl-C; or, given a coroutine, until that is done, and answer its result.
+        """Work until SIGTERM or Ctrl-C; or, given a coroutine, until that is done, and answer its result. On uvloop, if
+        that is installed and ``HOLDFAST_LOOP`` is not ``asyncio``.
 
         Raises ``StoreUnusable`` if the home cannot be used any more: its file was deleted, say.
         """
@@ -383,18 +385,15 @@ class App:
                 return await self._worker.until(stop_requested() if main is None else main)
 
         try:
-            return asyncio.run(serve())
+            return run_worker(serve())
         finally:
             if main is not None:
                 main.close()  # if the home could not be opened, it has not begun
 
 
 async def _close(runtime: Runtime) -> None:
-    try:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(runtime.home.store.close)
+        stack.push_async_callback(runtime.home.doorbell.close)
         if runtime.shared.cache is not None:
-            await runtime.shared.cache.close()
-    finally:
-        try:
-            await runtime.home.doorbell.close()
-        finally:
-            await runtime.home.store.close()
+            stack.push_async_callback(runtime.shared.cache.close)
