@@ -32,6 +32,9 @@ class Event(Struct, frozen=True):
 
 ABORTED_KINDS: Final = frozenset({"Task", "Wait", "Map", "Parallel"})
 
+RENEWED: Final = "Renewed"
+"""No event of AWS, and none that anybody is shown: after a redrive the work behind ``before`` begins anew."""
+
 _reader: Final[ContextVar[list[Event] | None]] = ContextVar("holdfast_asl_events", default=None)
 
 
@@ -72,6 +75,12 @@ class History:
             self._events.append(Event(self.count, before, now, type, details, self.redrives()))
         return self.count
 
+    def renew(self, last: int) -> None:
+        """Say that the work whose latest event is ``last`` is not waited for any more."""
+        if self._events is not None:
+            now = asyncio.get_running_loop().time()
+            self._events.append(Event(0, last, now, RENEWED, {}, self.redrives()))
+
 
 class Trail:
     """One line of control in a history: a machine's own, a branch's, an iteration's.
@@ -93,6 +102,11 @@ class Trail:
         """
         self.last = self._history.add(type, self.last, details)
         return self.last
+
+    def renew(self, since: int) -> None:
+        """The work that has begun behind the event ``since`` begins anew: a redrive has closed what it waited for."""
+        self._history.renew(self.last)
+        self.last = since
 
     def abort(self) -> None:
         """The branch or iteration ends within its state. AWS has an event for kinds of states that take time.

@@ -172,13 +172,14 @@ class _Entered:
     async def visit(self) -> Left:
         """Attempt it until it is left. Raises ``StatesError``."""
         while True:
-            visit = self._visit()
+            visit, since = self._visit(), self._frame.trail.last
             try:
                 left = await _attempt(self._run, self._frame, visit, self._path)
                 if left.output is not self._data:
                     self._run.quota.check(left.output, self._state.name)
                 return self._exited(left)
             except Renewed:
+                self._frame.trail.renew(since)
                 continue
             except EvaluationError as error:
                 failed = self._unevaluated(error)

@@ -8,7 +8,7 @@ https://docs.aws.amazon.com/step-functions/latest/dg/redrive-executions.html
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from holdfast.asl.ending import stopped
 from holdfast.asl.errors import TIMEOUT
-from holdfast.asl.events import Event
+from holdfast.asl.events import RENEWED, Event
 from holdfast.replay.entries import Cancelled, Entry, Reopened
 from holdfast.workflows.record import CANCELLED, TIMED_OUT
 
@@ -62,13 +62,15 @@ class _Joined:
 
     def redriven(self, redrive: Redrive, attempt: Sequence[Event]) -> None:
         """Add what a redrive found, itself, and how the execution went on."""
+        renewed = {event.before for event in attempt if event.type == RENEWED}
+        attempt = [event for event in attempt if event.type != RENEWED]
         if ended := _end_of(redrive):
             self._add(*ended, redrive.at_ms if redrive.reopened.ended is None else redrive.reopened.ended.at)
         earlier = [event for event in attempt if event.redrives <= self._count and event.type != FAILED]
         self._count += 1
         self._add("ExecutionRedriven", {"redriveCount": self._count}, redrive.at_ms)
         places = {event.id: self._places.get(event.id, event.id) for event in earlier}
-        for event in _under_way(earlier):
+        for event in _under_way(earlier, renewed):
             places[event.id] = self._append(replace(event, at=redrive.at_ms / 1000), places)
         for event in _open_map_runs(earlier):
             places[event.id] = self._append(self._map_run_redriven(event, redrive), places)
@@ -106,9 +108,12 @@ def _end_of(redrive: Redrive) -> tuple[str, Mapping[str, Any]] | None:
     return None
 
 
-def _under_way(events: Sequence[Event]) -> Iterator[Event]:
-    """The events of the work that had begun and was not done: each task is scheduled, and started, again."""
-    followed = {event.before for event in events}
+def _under_way(events: Sequence[Event], renewed: Set[int]) -> Iterator[Event]:
+    """The events of the work that had begun and was not done: each task is scheduled, and started, again.
+
+    Work whose latest event is ``renewed`` tells that itself: it begins anew, with events of its own.
+    """
+    followed = renewed | {event.before for event in events}
     by_number = {event.id: event for event in events}
     again: set[int] = set()
     for last in (event for event in events if event.id not in followed):

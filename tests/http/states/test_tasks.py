@@ -154,6 +154,13 @@ async def test_a_redrive_attempts_a_task_with_a_token_again_with_another_token(e
         await boto.send_task_success(taskToken=mapped[2], output="17")
         told = await ended(boto, "m", "e")
         assert (told["status"], told["output"], told["redriveCount"]) == ("SUCCEEDED", "17", 2)
+        history = (await boto.get_execution_history(executionArn=execution("m", "e")))["events"]
+    redriven = [place for place, event in enumerate(history) if event["type"] == "ExecutionRedriven"]
+    begun = ["TaskScheduled", "TaskStarted", "TaskSubmitted"]
+    for place, ending in zip(redriven, (["ExecutionAborted"], ["TaskSucceeded", "TaskStateExited"]), strict=True):
+        following = history[place + 1 : place + 4 + len(ending)]
+        assert [event["type"] for event in following] == begun + ending, "it is begun once in each attempt"
+        assert following[0]["previousEventId"] == 2, "behind the event by which the state was entered"
 
 
 async def test_a_redrive_puts_a_new_task_of_an_activity(served, serving):
@@ -173,6 +180,9 @@ async def test_a_redrive_puts_a_new_task_of_an_activity(served, serving):
         assert await refused(boto.send_task_success(taskToken=second["taskToken"], output="1")) == TIMED_OUT
         await boto.send_task_success(taskToken=again["taskToken"], output='"new"')
         assert sorted(json.loads((await ended(boto, "m", "e"))["output"])) == ["kept", "new"]
+        history = (await boto.get_execution_history(executionArn=execution("m", "e")))["events"]
+    types = [event["type"] for event in history]
+    assert types.count("ActivityScheduled") == types.count("ActivityStarted") == 3
 
 
 async def test_a_task_that_is_silent_fails_and_can_be_caught_by_name(mapped, serving, eventually):
