@@ -155,6 +155,26 @@ async def test_cancelling_twice_does_not_interrupt_the_clean_up(app, do, done, r
     assert done == ["a", "b"]
 
 
+async def test_of_two_requests_at_once_the_first_gives_the_reason(app, reaches):
+    @app.workflow
+    async def job() -> None:
+        await hf.sleep("1h")
+
+    async with app:
+        handle = await job.start(id="j")
+        await handle.cancel("first")  # no process works on it, so both wait
+        await handle.cancel("second")
+    async with app.worker():
+        with pytest.raises(hf.ExecutionCancelled, match="first"):
+            await app.handle("job", "j")
+        again = await job.start(id="k")
+        await reaches(again, "SUSPENDED")
+        await again.cancel("first")
+        await again.cancel("second")
+        with pytest.raises(hf.ExecutionCancelled, match="first"):
+            await again
+
+
 async def test_a_body_may_refuse_to_be_cancelled(app, do, reaches):
     @app.workflow
     async def job() -> str:

@@ -20,12 +20,12 @@ CANCELLATIONS: Final = 100
 class MainTask:
     """The body's own task on its loop, and what it leaves behind. ``cancelled`` is the request to stop it has got."""
 
-    __slots__ = ("_came_late", "_ending", "_given_up", "_held", "_loop", "_task", "cancelled")
+    __slots__ = ("_came_late", "_ending", "_given_up", "_held", "_is_asked", "_loop", "_task", "cancelled")
 
     def __init__(self, loop: DurableLoop, body: Coroutine[Any, Any, Any]) -> None:
         self._loop = loop
         self._task = loop.start_task(body, path="", context=copy_context())
-        self._ending = self._given_up = self._came_late = False
+        self._ending = self._given_up = self._came_late = self._is_asked = False
         self._held: Cancelled | None = None
         self.cancelled: Cancelled | None = None
 
@@ -51,6 +51,7 @@ class MainTask:
         at all (a full queue, say, that is never emptied), since nothing else would ever end them.
         """
         self._loop.run_ready()
+        self._is_asked = False
         if self._held is not None:
             self._deliver_held()
         if not self._task.done():
@@ -97,6 +98,13 @@ class MainTask:
         """Whether a request to stop waits for the clean-up of an earlier one: a body that survives that one gets it."""
         return self._held is not None
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a request to stop is on its way, or has ended the body: another one says nothing new then."""
+        if self.has_ended:
+            return self.cancelled is not None and self._task.cancelled()
+        return self._is_asked or self.holds_cancellation
+
     def cancel(self, request: Cancelled) -> None:
         """Ask the body to stop; a time-out at once, anything else when it does not clean up."""
         if not request.timed_out and self._loop.cleans_up():
@@ -106,7 +114,7 @@ class MainTask:
 
     def _cancel(self, request: Cancelled) -> None:
         self.cancelled = request
-        self._came_late = self.has_ended
+        self._came_late, self._is_asked = self.has_ended, True
         self._loop.was_cancelled = True
         self._task.cancel(request.reason)
 

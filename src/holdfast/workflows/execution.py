@@ -230,8 +230,8 @@ class Execution:
                 if not self._is_news(entry.id):
                     return False
             case Cancelled(timed_out=False, id=id):
-                if self.activation.main.holds_cancellation or (id and not self._is_news(id)):
-                    return False  # it says what another one says that the body has not got yet, or came before
+                if self.activation.main.is_stopping or (id and not self._is_news(id)):
+                    return False  # it says what another one says, whose reason counts, or came before
             case Cancelled():
                 self._ran_out_of_time = True
             case _:
