@@ -29,6 +29,16 @@ class Cursors:
         secret = hashlib.sha256(salt.encode()).digest()
         self._key = hashlib.blake2b(tenant.encode(), key=secret, person=b"holdfast cursor").digest()
 
+    def of(self, listing: str) -> Cursors:
+        """The cursors of one listing: no other one opens them.
+
+        >>> Cursors("salt", "").of("machines").open(Cursors("salt", "").of("machines").seal("17"))
+        '17'
+        """
+        found = Cursors("", "")
+        found._key = hashlib.blake2b(listing.encode(), key=self._key, person=b"holdfast listing").digest()
+        return found
+
     def seal(self, cursor: str) -> str:
         """The sealed form of a store's cursor.
 

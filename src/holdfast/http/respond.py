@@ -78,12 +78,21 @@ async def respond(
         response = Response(CLIENT_GONE)
     except Exception as error:  # noqa: BLE001 - the caller gets a response to any error
         problem = _problem(error, found)
-        response = problem.response() if found is None else found.route.refused(problem)
+        worded = found or _meant(request, chosen)
+        response = problem.response() if worded is None else worded.route.refused(problem)
     named = "none" if found is None else str(found.route)
     # The paths of callbacks hold tokens, and their callers have no names.
     target = "" if found is None or not caller else " ".join(found.names.values())
     app.telemetry.emit("http_answered", route=named, status=response.status, caller=caller, target=target)
     return response if request.method != "HEAD" else Response(response.status, response.headers)
+
+
+def _meant(request: Request, options: Options) -> Found | None:
+    """The route of a request that was refused before it had one: it says in which words."""
+    try:
+        return find(request.method, request.path, options)
+    except Problem:
+        return None
 
 
 def _check(caller: Caller, right: Right, found: Found) -> str:

@@ -113,6 +113,12 @@ async def test_a_history_is_read_backwards_in_pages_and_without_data(machines, s
         first = await boto.get_execution_history(**name, reverseOrder=True, maxResults=3)
         second = await boto.get_execution_history(**name, reverseOrder=True, maxResults=3, nextToken=first["nextToken"])
         bare = await boto.get_execution_history(**name, includeExecutionData=False)
+        larger = await boto.get_execution_history(**name, reverseOrder=True, nextToken=first["nextToken"])
+        assert larger["events"] == second["events"], "the next page may have another size"
+        await start(boto, "m", "other")
+        for question in (name, {"executionArn": execution("m", "other"), "reverseOrder": True}):
+            other = boto.get_execution_history(**question, nextToken=first["nextToken"])
+            assert (await refused(other))[0] == "InvalidToken"
     assert first["events"] + second["events"] == forwards[::-1]
     assert len(first["events"]) == 3 and "nextToken" not in second
     assert "secret" not in str(bare) and "secret" in str(forwards)

@@ -118,6 +118,8 @@ async def test_machines_are_listed_page_by_page(serving):
                 break
             token = {"nextToken": page["nextToken"]}
         forged = await refused(boto.list_state_machines(nextToken="x" * 40))
+        activities = boto.list_activities(nextToken=token["nextToken"])
+        assert await refused(activities) == forged, "a token is good for the list that it was answered with"
     assert [name for page in found for name in page] == list("abcde")
     assert max(map(len, found)) == 2
     assert forged == ("InvalidToken", "Invalid Token: 'Invalid token'")

@@ -120,6 +120,18 @@ async def test_an_output_that_is_no_strict_json_is_refused_and_the_task_waits_on
         assert (await ended(boto, "m", "e"))["output"] == "17"
 
 
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (300_000, ("InvalidOutput", "Invalid Output: 'it is over 262144 bytes'")),
+        (5_000_000, ("ValidationException", "the body is over 4194304 bytes")),
+    ],
+)
+async def test_an_output_that_is_too_large_is_refused_in_the_words_of_the_protocol(size, expected, served, serving):
+    async with serving() as boto:
+        assert await refused(boto.send_task_success(taskToken="t", output=f'"{"x" * size}"')) == expected
+
+
 @pytest.mark.parametrize("input", NO_VALUES, ids=["nan", "beyond", "half a pair", "deep"])
 async def test_an_input_that_is_no_strict_json_is_refused(input, served, serving):
     async with serving() as boto:

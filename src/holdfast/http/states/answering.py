@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.asl.arns import Account
 from holdfast.asl.catalogue import Catalogue, DeclaredInCode
@@ -17,6 +18,7 @@ from holdfast.http.messages import Response, json_response
 from holdfast.http.pages import cursors_of
 from holdfast.http.problems import Problem
 from holdfast.http.states.actions import ACTIONS, Action
+from holdfast.http.states.asked import Listing
 from holdfast.http.states.faults import AMZ_JSON, Fault, conflict, invalid_request
 from holdfast.http.states.service import Service
 
@@ -28,10 +30,12 @@ if TYPE_CHECKING:
 TARGET_PREFIX: Final = "AWSStepFunctions."
 REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
+INVALID: Final = "ValidationException"
+"""What SDKs know any other request as that is refused, one that is too large too. Its status is 400."""
+
 CODES: Final[Mapping[int, str]] = {
     401: "UnrecognizedClientException",
     403: "AccessDeniedException",
-    413: "ValidationException",
     429: "ThrottlingException",
     503: "ServiceUnavailable",
 }
@@ -53,8 +57,9 @@ async def answer(call: Call) -> Response:
     """Perform the action that a request names."""
     name, action = _action(call.request)
     here = account()
-    service = Service(call, here, Catalogue(call.app, here), await cursors_of(call))
     request = _read(call.request.body, action)
+    cursors = (await cursors_of(call)).of(_listing(name, request))
+    service = Service(call, here, Catalogue(call.app, here), cursors)
     if not action.audited:
         return json_response(200, await action.perform(service, request), kind=AMZ_JSON)
     runtime = call.app.runtime()
@@ -69,8 +74,8 @@ def refused(problem: Problem) -> Response:
     """A problem in the words of the protocol."""
     if isinstance(problem, Fault):
         return problem.told()
-    code = CODES.get(problem.status, "ValidationException" if problem.status < 500 else "InternalFailure")
-    fault = Fault(code, problem.detail, problem.status)
+    code = CODES.get(problem.status, INVALID if problem.status < 500 else "InternalFailure")
+    fault = Fault(code, problem.detail, 400 if code == INVALID else problem.status)
     return fault.told(*problem.headers)
 
 
@@ -99,6 +104,13 @@ def _read(body: bytes, action: Action) -> Any:
         raise invalid_request(
             f"1 validation error detected: {complaint.path or 'the request'}: {complaint.text}"
         ) from None
+
+
+def _listing(name: str, request: Any) -> str:
+    """What a listing lists: a ``nextToken`` is good for the same question, whose pages may have another size."""
+    if not isinstance(request, Listing):
+        return name
+    return name + msgspec.json.encode(replace(request, next_token=None, max_results=0)).decode()
 
 
 def _subject(request: Any) -> str:
