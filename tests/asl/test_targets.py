@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
-from tests.asl.machines import app_in_virtual_time, states, task
+from tests.asl.machines import app_in_virtual_time, ended, passing, states, task
 
 import holdfast as hf
 from holdfast.asl import targets
@@ -55,6 +56,48 @@ def test_a_limit_that_a_path_sets_is_that_of_each_execution(monkeypatch: pytest.
     machine = app.state_machine("till", limited, tasks={"pay": lambda given: given["patience"]})
     assert answers(machine, app, {"patience": 5}, {"patience": 7}, {"patience": 5}) == [5, 7, 5]
     assert [limits.timeout_seconds for _, limits in made] == [5, 7]
+
+
+def within(inner: dict[str, Any], **more: Any) -> tuple[Any, list[str], list[str]]:
+    """What a machine comes to whose task is another one: also its operations, and the machines that have run."""
+    app = app_in_virtual_time()
+    asked = app.state_machine("inner", inner, tasks={"pay": lambda given: f"paid {given}", "rest": hang})
+    outer = app.state_machine("outer", states("Ask", Ask=task("inner", **more)), tasks={"inner": asked})
+
+    async def main() -> tuple[Any, list[str], list[str]]:
+        async with app.worker():
+            handle = await outer.start(17, id="o")
+            answer = await ended(handle)
+            ran = [each.workflow for each in (await app.executions()).executions]
+            return answer, [event.name for event in await handle.history()], sorted(ran)
+
+    return run_virtual(main)
+
+
+async def hang(_given: Any) -> None:
+    await asyncio.sleep(1_000)
+
+
+def test_a_machine_that_does_a_task_is_an_execution_of_its_own() -> None:
+    answer, operations, ran = within(states("Pay", Pay=task("pay")))
+    assert answer == "paid 17"
+    assert operations == ["Ask#0/inner#0"], "a child, and no step around it"
+    assert ran == ["inner", "outer"]
+
+
+def test_a_task_fails_as_the_machine_that_does_it() -> None:
+    declined = states("No", No={"Type": "Fail", "Error": "Declined", "Cause": "no funds"})
+    assert within(declined)[0] == ("Declined", "no funds")
+    caught = [{"ErrorEquals": ["Declined"], "Next": "Caught"}]
+    app = app_in_virtual_time()
+    inner = app.state_machine("inner", declined)
+    outer = states("Ask", Ask=task("inner", Catch=caught), Caught=passing(OutputPath="$.Cause"))
+    assert answers(app.state_machine("outer", outer, tasks={"inner": inner}), app, {}) == ["no funds"]
+
+
+def test_a_machine_that_takes_longer_than_its_task_is_stopped() -> None:
+    answer, _, _ = within(states("Rest", Rest=task("rest")), TimeoutSeconds=5)
+    assert answer == ("States.Timeout", None)
 
 
 def test_only_so_many_steps_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,13 +19,15 @@ from holdfast.asl.errors import Error
 from holdfast.asl.frames import Bounds, Cursor
 from holdfast.asl.jsontext import written
 from holdfast.asl.machine import Program, first_cursor, run_machine
+from holdfast.asl.maps.outcomes import failure_of
 from holdfast.asl.quotas import Compat, Quota
 from holdfast.asl.stored.records import EXPRESS
+from holdfast.asl.targets import Nested
 from holdfast.asl.validation import Profile, refuse_invalid
 from holdfast.asl.work import DeclaredServices
 from holdfast.asl.workflow import MachineWorkflow, text_of
 from holdfast.bounded import Bounded
-from holdfast.errors import ConfigurationError
+from holdfast.errors import ConfigurationError, ExecutionError
 from holdfast.kernel.runtime import Declares
 from holdfast.registrations import SERVED
 from holdfast.workflows.declared import WorkflowPolicy
@@ -44,7 +46,7 @@ KEPT_MACHINES: Final = 20
 """How many earlier definitions a process keeps parsed."""
 
 
-class StateMachine:
+class StateMachine(Nested):
     """A state machine of an app. Start it for a handle, as a workflow; or await a call of it.
 
     The definition is a part of the execution's input: an execution goes on with the one that it began with, wherever
@@ -111,6 +113,13 @@ class StateMachine:
 
     async def __call__(self, input: Any = None) -> Any:
         return await self.workflow(written(_or_empty(input)), self.machine.text)
+
+    async def nested(self, given: Any) -> Any:
+        """See ``Nested``."""
+        try:
+            return await self.workflow(written(given), self.machine.text)
+        except ExecutionError as error:
+            raise failure_of(error) from error
 
     def handle(self, id: str) -> Handle[Any]:
         """A handle on an execution that was started earlier, here or elsewhere. Looks nothing up."""

@@ -1,4 +1,4 @@
-"""What the work of a Task can be mapped to: functions and steps, workflows, and code of the body itself."""
+"""What the work of a Task can be mapped to: functions and steps, workflows, machines, and code of the body itself."""
 
 from __future__ import annotations
 
@@ -51,7 +51,17 @@ class InBody(Struct, frozen=True):
     function: Callable[[Any], Awaitable[Any]]
 
 
-Target = Function | Step[..., Any] | Workflow[..., Any] | Mock | InBody
+class Nested:
+    """A state machine, which does a task as an execution of its own: a child of the one that has the Task."""
+
+    __slots__ = ()
+
+    async def nested(self, given: Any) -> Any:
+        """Run it in the body of another machine, and answer its output. Raises ``StatesError`` as it failed."""
+        raise NotImplementedError
+
+
+Target = Function | Step[..., Any] | Workflow[..., Any] | Mock | InBody | Nested
 
 
 def check_target(key: str, target: Any) -> None:
@@ -61,8 +71,10 @@ def check_target(key: str, target: Any) -> None:
             f"tasks[{key!r}] is a transactional step, which gets the SQL cursor and no input of a state: map an InBody "
             "that calls it"
         )
-    if not isinstance(target, Mock | InBody | Step) and not callable(target):
-        raise ConfigurationError(f"tasks[{key!r}] is a function, a step, a workflow or an InBody, not {told(target)}")
+    if not isinstance(target, Mock | InBody | Step | Nested) and not callable(target):
+        raise ConfigurationError(
+            f"tasks[{key!r}] is a function, a step, a workflow, a state machine or an InBody, not {told(target)}"
+        )
 
 
 class Performer:
@@ -78,6 +90,8 @@ class Performer:
         match target:
             case Workflow():
                 return await _in_time(_child(cast("Workflow[..., Any]", target), given), limits)
+            case Nested():
+                return await _in_time(target.nested(given), limits)
             case InBody():
                 return _plain(await _in_time(target.function(given), limits))
             case _:
