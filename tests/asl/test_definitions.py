@@ -15,7 +15,7 @@ from holdfast.asl.workflow import MachineWorkflow
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.ports import Home
 from holdfast.testing import PATIENT, VirtualClock, record_history, replay_history, run_virtual
-from holdfast.workflows.record import partition_of
+from holdfast.workflows.record import decode_record, partition_of
 
 SYNC = "arn:aws:states:::states:startExecution.sync:2"
 INNER = "arn:aws:states:us-east-1:000000000000:stateMachine:inner"
@@ -163,6 +163,8 @@ def test_executions_share_the_text_of_a_large_definition():
     assert all(len(each) < 1_000 for each in executions)
     assert len(texts) == 1
     assert b"large large" in texts[0]
+    record = decode_record(executions[0])
+    assert f'"shared":"{record.needs}"'.encode() in executions[0], "as earlier releases have stored it"
 
 
 def test_items_of_a_distributed_map_share_their_definition_and_go_on_with_it():

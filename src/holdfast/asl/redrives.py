@@ -8,7 +8,7 @@ https://docs.aws.amazon.com/step-functions/latest/dg/redrive-executions.html
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -108,12 +108,12 @@ def _end_of(redrive: Redrive) -> tuple[str, Mapping[str, Any]] | None:
     return None
 
 
-def _under_way(events: Sequence[Event], renewed: Set[int]) -> Iterator[Event]:
+def _under_way(events: Sequence[Event], renewed: Collection[int]) -> Iterator[Event]:
     """The events of the work that had begun and was not done: each task is scheduled, and started, again.
 
     Work whose latest event is ``renewed`` tells that itself: it begins anew, with events of its own.
     """
-    followed = renewed | {event.before for event in events}
+    followed = {*renewed, *(event.before for event in events)}
     by_number = {event.id: event for event in events}
     again: set[int] = set()
     for last in (event for event in events if event.id not in followed):

@@ -92,16 +92,16 @@ async def load(store: Store, partition: str) -> Recorded:
         entries += decode_entries(item.body)
         segments += 1
     stands = standing([*recorded_entries(record, standing(entries)), *record.tail])
-    shared = await shared_by(store, record) if record.shared else b""
+    shared = await shared_by(store, record) if record.needs else b""
     return Recorded(head, record, stands, segments, shared)
 
 
 async def shared_by(store: Store, record: ExecutionRecord) -> bytes:
     """The body of the item that an execution shares with others. Raises ``StoreUnusable`` if it is missing."""
-    item = await store.get(record.shared)
+    item = await store.get(record.needs)
     if item is None:
         raise StoreUnusable(
-            f"execution {record.id!r} of workflow {record.workflow!r} needs {record.shared!r}, which is missing. "
+            f"execution {record.id!r} of workflow {record.workflow!r} needs {record.needs!r}, which is missing. "
             "Restore it from a backup of the home"
         )
     return item.body

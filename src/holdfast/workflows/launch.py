@@ -72,12 +72,12 @@ class Launch(Struct, frozen=True, gc=False, kw_only=True):
     Its body begins no earlier than ``starts_at``, from which its timeout counts. ``root`` is the partition of the
     execution at the top of its family, if it has a parent; ``starter`` is what leaves it to itself, if it has none.
     ``trace`` is the context of who starts it; if empty, that of the code that runs. ``queued`` is what is said of its
-    place in a queue, ``shares`` are the queues in which it shares a slot. ``shared``: see ``ExecutionRecord``.
+    place in a queue, ``shares`` are the queues in which it shares a slot. ``needs``: see ``ExecutionRecord``.
     """
 
     id: str
     input: bytes
-    shared: str = ""
+    needs: str = ""
     tags: dict[str, str] = {}
     parent: Parent | None = None
     starter: Parent | None = None
@@ -100,9 +100,9 @@ async def launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, orde
     With a host that has room the head is born with our lease in it, and its first turn begins at once, unless it waits
     in a queue. Raises ``IdempotencyMismatch`` if the id belongs to another input, and ``QueueFull``.
     """
-    input, shared = await workflow.sharing(order.input, home)
-    if shared:
-        order = replace(order, input=input, shared=shared)
+    input, needs = await workflow.sharing(order.input, home)
+    if needs:
+        order = replace(order, input=input, needs=needs)
     if (unit := current_unit.get()) is not None:
         return await _launch_with(unit, home, workflow, order, clock)
     partition = partition_of(workflow.name, order.id)
@@ -235,7 +235,7 @@ def _new_head(
         id=order.id,
         version=workflow.version,
         input=Raw(order.input),
-        shared=order.shared,
+        needs=order.needs,
         fingerprint=ids.fingerprint(order.input),
         created_at=now,
         secret=new_execution_secret(),

@@ -80,9 +80,9 @@ class Workflows(Struct, frozen=True):
 
     async def taken_up(self, head: Item, host: Host) -> Execution:
         record = decode_record(head.body)
-        if record.shared and record.shared not in self.shared:
+        if record.needs and record.needs not in self.shared:
             try:
-                self.shared[record.shared] = await shared_by(host.home.store, record)
+                self.shared[record.needs] = await shared_by(host.home.store, record)
             except StoreUnusable as error:
                 raise Blocked(str(error), run=record.run) from error
         return self._opened(head, record, host)
@@ -124,7 +124,7 @@ class Workflows(Struct, frozen=True):
             sender=self.sender,
             threads=self.threads,
             noted={},
-            shared=self.shared.use(record.shared) or b"",
+            shared=self.shared.use(record.needs) or b"",
         )
 
     def blocked_body(self, head: Item, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Programs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, Literal, Protocol, TypeGuard, get_args
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
 from holdfast import ids, keys
@@ -184,9 +184,9 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     started it and left it to itself; an awaited one has a ``parent``.
 
     ``waits`` is what its last owner has told of where the body stands; nothing depends on it. ``trace`` is the
-    ``traceparent`` of its start. ``shared`` is the partition of a constant item that it needs, and others too.
-    ``queued`` is how it waits in a queue, or has waited. ``shares`` are the queues in which it shares a slot of those
-    that have called it.
+    ``traceparent`` of its start. ``needs`` is the partition of a constant item that it needs, and others too;
+    it is stored as ``shared``. ``queued`` is how it waits in a queue, or has waited. ``shares`` are the queues in which
+    it shares a slot of those that have called it.
     """
 
     workflow: str
@@ -223,7 +223,7 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     queries: dict[str, Raw] = {}
     waits: Waits | None = None
     trace: str = ""
-    shared: str = ""
+    needs: str = field(default="", name="shared")
     queued: Queueing | None = None
     shares: tuple[str, ...] = ()
 
