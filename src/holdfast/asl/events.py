@@ -33,7 +33,7 @@ class Event(Struct, frozen=True):
 ABORTED_KINDS: Final = frozenset({"Task", "Wait", "Map", "Parallel"})
 
 RENEWED: Final = "Renewed"
-"""No event of AWS, and none that anybody is shown: after a redrive the work behind ``before`` begins anew."""
+"""No event of AWS, and none that a reader is shown: after a redrive the work behind ``before`` begins again."""
 
 _reader: Final[ContextVar[list[Event] | None]] = ContextVar("holdfast_asl_events", default=None)
 
@@ -104,7 +104,7 @@ class Trail:
         return self.last
 
     def renew(self, since: int) -> None:
-        """The work that has begun behind the event ``since`` begins anew: a redrive has closed what it waited for."""
+        """The work that has begun behind the event ``since`` begins again: a redrive has closed what it waited for."""
         self._history.renew(self.last)
         self.last = since
 

@@ -111,7 +111,7 @@ def _end_of(redrive: Redrive) -> tuple[str, Mapping[str, Any]] | None:
 def _under_way(events: Sequence[Event], renewed: Collection[int]) -> Iterator[Event]:
     """The events of the work that had begun and was not done: each task is scheduled, and started, again.
 
-    Work whose latest event is ``renewed`` tells that itself: it begins anew, with events of its own.
+    Work whose latest event is ``renewed`` tells that itself: it begins again, with events of its own.
     """
     followed = {*renewed, *(event.before for event in events)}
     by_number = {event.id: event for event in events}
