@@ -74,6 +74,7 @@ IMPORTED_AS = {
     "aws-cdk-lib": "aws_cdk",
     "opentelemetry-exporter-otlp-proto-http": "opentelemetry.exporter.otlp.proto.http",
     "opentelemetry-sdk": "opentelemetry.sdk",
+    "pyyaml": "yaml",
 }
 """The packages whose modules have another name."""
 

@@ -15,6 +15,7 @@ import holdfast as hf
 from benchmarks.plan import Case, Moto, Ours, Params, Row
 from benchmarks.workload import LANE_WARM_UP, Workload, in_lanes, rss_mb
 from holdfast.asl.targets import Mock
+from holdfast.cli.asl.given import Given
 from holdfast.cli.asl.trial import compared
 
 COLD = Path(__file__).parents[1] / "peers" / "cold_machine.py"
@@ -106,7 +107,7 @@ def cold(params: Params) -> Any:
 def cost(_params: Params) -> Any:
     """What a checkout is billed, as ``holdfast asl cost`` meters it: counts and list prices, nothing timed."""
     mocks = {name: {"Return": answer} for name, answer in ANSWERS.items()}
-    found = compared(DEFINITION, json.dumps(ORDER), json.dumps(mocks))
+    found = compared(Given(DEFINITION, None, {}), json.dumps(ORDER), json.dumps(mocks))
     assert found.ended.status == "SUCCEEDED"
     values = {
         "requests": found.used.usage.requests / found.used.runs,

@@ -9,6 +9,7 @@ import json
 import sys
 
 import pytest
+from tests.asl.templates import TRADER, TRADER_DEFINITION, synthesised
 
 PAY = {
     "Type": "Task",
@@ -311,3 +312,64 @@ def test_what_is_left_over_is_told_beside_the_module(shop):
     told = json.loads(shop.invoke("asl", "to-python", "several.json", "--json").stdout)
     assert told["python"] == result.stdout
     assert [each["pointer"] for each in told["remarks"]] == ["/States/S/InputPath"]
+
+
+MOCKS = {
+    "Ask the price": {"Return": 60},
+    "Buy": {"Return": None},
+    "Sell": {"Return": "sold"},
+    "Keep": {"Return": {"kept": "row"}},
+}
+
+
+@pytest.fixture
+def template(shop):
+    shop.path("machine").mkdir()
+    shop.path("machine/trader.asl.json").write_text(TRADER_DEFINITION, encoding="utf-8")
+    shop.path("template.yaml").write_text(TRADER, encoding="utf-8")
+    return "template.yaml"
+
+
+def test_a_machine_runs_from_a_template(shop, template):
+    ran = shop.json("asl", "run", template, "--mock", json.dumps(MOCKS), "--substitute", "Stage=prod")
+    assert ran["output"] == {"price": 60, "trade": "sold", "kept": "row"}
+    parameters = [each["parameters"] for each in ran["events"] if each["type"] == "TaskScheduled"]
+    assert parameters == [{"TableName": "Trades", "Item": {"Id": {"S": "prod-Trades"}}}]
+
+
+def test_a_state_of_a_template_is_tested(shop, template):
+    answer = shop.json("asl", "test", template, "--state", "Buy or sell?", "--input", '{"price": 60}')
+    assert answer["next_state"] == "Sell"
+
+
+def test_a_machine_of_a_template_is_drawn_and_priced(shop, template):
+    assert "▶ Ask the price (Task)" in shop.invoke("asl", "graph", template).stdout
+    assert shop.json("asl", "cost", template, "--mock", json.dumps(MOCKS))["states_entered"] == 5
+    assert "async def trader(" in shop.invoke("asl", "to-python", template).stdout.lower()
+
+
+def test_names_are_substituted_in_a_definition(shop):
+    waits = {"StartAt": "W", "States": {"W": {"Type": "Wait", "Timestamp": "${At}", "End": True}}}
+    shop.path("m.json").write_text(json.dumps(waits), encoding="utf-8")
+    assert shop.invoke("asl", "lint", "m.json").exit_code == 1
+    assert shop.invoke("asl", "lint", "m.json", "--substitute", "At=2026-11-28T00:00:00Z").exit_code == 0
+    assert shop.invoke("asl", "lint", "m.json", "--substitute", "At").exit_code == 2
+
+
+def test_each_machine_of_a_template_is_checked(shop, template):
+    broken = synthesised()
+    broken["Resources"]["Quick5E6F7A8B"]["Properties"]["DefinitionString"] = '{"StartAt":"A","States":{}}'
+    shop.path("synth.json").write_text(json.dumps(broken), encoding="utf-8")
+    result = shop.invoke("asl", "lint", template, "synth.json", "--aws")
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 1
+    assert {line.partition(": ")[0] for line in lines[:-1]} == {"synth.json#Quick5E6F7A8B"}
+    assert lines[-1].startswith("3 checked: ")
+    assert shop.invoke("asl", "lint", "synth.json", "--aws", "--resource", "Poller9A1B2C3D").exit_code == 0
+
+
+def test_a_template_with_several_machines_wants_a_name(shop):
+    shop.path("synth.json").write_text(json.dumps(synthesised()), encoding="utf-8")
+    result = shop.invoke("asl", "graph", "synth.json")
+    assert result.exit_code != 0
+    assert "has 2 state machines: name one of" in result.stderr

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.asl.connections import Connection as Connection
     from holdfast.asl.declaring import StateMachine as StateMachine
     from holdfast.asl.errors import Error as Error
+    from holdfast.asl.sources import definition_of as definition_of
     from holdfast.asl.targets import InBody as InBody
     from holdfast.asl.targets import Mock as Mock
     from holdfast.asl.teststate import StateOutcome as StateOutcome
@@ -27,6 +28,7 @@ PUBLIC_NAMES = {
     "connections": "Connection",
     "declaring": "StateMachine",
     "errors": "Error",
+    "sources": "definition_of",
     "targets": "InBody Mock",
     "teststate": "StateOutcome test_state",
     "validation": "Diagnostic Profile validate",

@@ -13,7 +13,7 @@ from holdfast.asl.about import declared_about
 from holdfast.asl.arns import Account
 from holdfast.asl.binding import Tasks
 from holdfast.asl.connections import Connection
-from holdfast.asl.definition import Machine, definition_text, parse
+from holdfast.asl.definition import Machine, parse
 from holdfast.asl.distributed import MapRuns
 from holdfast.asl.errors import Error
 from holdfast.asl.frames import Bounds, Cursor
@@ -21,6 +21,7 @@ from holdfast.asl.jsontext import written
 from holdfast.asl.machine import Program, first_cursor, run_machine
 from holdfast.asl.maps.outcomes import failure_of
 from holdfast.asl.quotas import Compat, Quota
+from holdfast.asl.sources import Values, source_of
 from holdfast.asl.stored.records import EXPRESS
 from holdfast.asl.targets import Nested
 from holdfast.asl.validation import Profile, refuse_invalid
@@ -130,7 +131,7 @@ def _or_empty(input: Any) -> Any:
     return {} if input is None else input
 
 
-def declare(
+def declare(  # noqa: PLR0913 - each named by its caller
     app: Declares,
     name: str,
     definition: str | Path | Mapping[str, Any],
@@ -139,7 +140,9 @@ def declare(
     http: Mapping[str, Connection] | None = None,
     aws: bool = False,
     compat: Compat = None,
-    type: MachineType = "STANDARD",
+    type: MachineType | None = None,
+    resource: str | None = None,
+    substitutions: Values | None = None,
 ) -> StateMachine:
     """See ``App.state_machine``."""
     if compat not in (None, "aws"):
@@ -148,9 +151,10 @@ def declare(
         raise ConfigurationError(
             f"{name!r} is the workflow of the machines that requests create; give this one another name"
         )
-    text = definition_text(definition)
-    refuse_invalid(text, name, Profile(aws=False, express=type == "EXPRESS"))
-    machine = parse(text)
+    source = source_of(definition, resource, substitutions)
+    type = type or ("EXPRESS" if source.type == "EXPRESS" else "STANDARD")
+    refuse_invalid(source.text, name, Profile(aws=False, express=type == "EXPRESS"))
+    machine = parse(source.text)
     bound = DeclaredServices(app, tasks or {}, http, aws=aws)
     bound.check(machine, name)
     app.registry.add_errors((Error,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.asl.templates import CHECKER, TRADER, TRADER_DEFINITION, synthesised, trades
 from tests.http.states.test_executions import FUNCTION, ended, execution, start
 from tests.http.states.test_machines import ROLE
 
@@ -205,3 +206,26 @@ async def test_each_item_is_worked_on_and_jsonata_gathers_them(guide, serving):
     assert json.loads(told["output"]) == {"count": 3, "all": ["small a", "small b", "small c"]}
     assert types.count("MapIterationStarted") == types.count("MapIterationSucceeded") == 3
     assert types[1:3] == ["MapStateEntered", "MapStateStarted"]
+
+
+async def test_a_machine_of_sams_template_runs_unmodified(app, serving, tmp_path):
+    (tmp_path / "machine").mkdir()
+    (tmp_path / "machine" / "trader.asl.json").write_text(TRADER_DEFINITION, encoding="utf-8")
+    (tmp_path / "template.yaml").write_text(TRADER, encoding="utf-8")
+    asked = []
+    app.state_machines(tasks=trades(asked))
+    async with serving() as boto:
+        told = await run(boto, hf.asl.definition_of(tmp_path / "template.yaml"), {})
+        types = await types_of(boto)
+    assert json.loads(told["output"])["trade"] == {"side": "buy", "price": 40}
+    assert asked == ["buy"]
+    assert types.count("LambdaFunctionSucceeded") == 2 and types.count("TaskSucceeded") == 1
+
+
+async def test_a_machine_that_cdk_has_synthesised_runs_unmodified(app, serving):
+    app.state_machines(tasks={"lambda:invoke": CHECKER})
+    definition = json.loads(hf.asl.definition_of(synthesised(), resource="Poller9A1B2C3D"))
+    definition["States"]["Wait"]["Seconds"] = 1  # it is on the real clock here
+    async with serving() as boto:
+        told = await run(boto, json.dumps(definition), {"job": 7})
+    assert json.loads(told["output"]) == {"job": 7, "status": {"state": "DONE"}}

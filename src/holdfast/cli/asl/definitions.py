@@ -10,17 +10,16 @@ from typing import Any, Final
 import click
 import msgspec
 
-from holdfast.asl.definition import Machine, definition_text, parse
 from holdfast.asl.drawing import diagram_of, outline, svg
 from holdfast.asl.teststate import StateOutcome, test_state
-from holdfast.asl.validation import ERROR, Diagnostic, Profile, refuse_invalid, validate
+from holdfast.asl.validation import ERROR, Diagnostic, Profile, validate
 from holdfast.cli.asl import asl
+from holdfast.cli.asl.given import DEFINITION, Given, of_definition, values_in, with_names
 from holdfast.cli.output import as_json, bold, coloured, echo
 from holdfast.cli.session import debug_option, examples, json_option
-from holdfast.cli.values import json_value, usable
+from holdfast.cli.values import json_value
 
 COLOURS: Final = {"ERROR": "fail", "WARNING": "warn", "STYLE": "PAUSED"}
-DEFINITION: Final = click.Path(path_type=Path, dir_okay=False)
 
 
 # ── lint ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -32,36 +31,45 @@ DEFINITION: Final = click.Path(path_type=Path, dir_okay=False)
         "holdfast asl lint checkout.asl.json refund.asl.json",
         "holdfast asl lint checkout.asl.json --aws --json",
         "holdfast asl lint template.asl.json --template",
+        "holdfast asl lint template.yaml --substitute Stage=dev",
     ),
 )
 @click.argument("files", metavar="FILE…", type=DEFINITION, nargs=-1, required=True)
 @click.option("--aws", is_flag=True, help="For Step Functions itself: resources have to be ARNs that it knows.")
 @click.option("--express", is_flag=True, help="For an Express machine, which cannot wait for something outside.")
 @click.option("--template", is_flag=True, help="${…}, Ref and Fn::… stand in for values, as in CloudFormation.")
+@with_names
 @json_option
 @debug_option
-def lint(files: tuple[Path, ...], *, aws: bool, express: bool, template: bool, as_json: bool, debug: bool) -> int:
+def lint(
+    files: tuple[Path, ...],
+    *,
+    aws: bool,
+    express: bool,
+    template: bool,
+    resource: str | None,
+    substitute: tuple[str, ...],
+    as_json: bool,
+    debug: bool,
+) -> int:
     """Check definitions, and say what Step Functions would refuse, with its code and message.
 
     A line for each finding: file, line and column, severity, code, message, JSON pointer. ERROR is what Step Functions
     refuses, WARNING what it warns of, STYLE what other linters of the language object to. The exit status is 1 if there
-    is an error.
+    is an error. Of a template each state machine is checked, as FILE#ID and without lines.
     """
     del debug  # a finding is no error of ours
     profile = Profile(aws=aws, express=express, substitutions=template)
-    found = [(file, each) for file in files for each in validate(_text_of(file), profile)]
-    echo(_lint_json(found) if as_json else "\n".join(_lint_lines(found, len(files))))
+    values = values_in(substitute)
+    definitions = [each for file in files for each in Given(file, resource, values).each()]
+    found = [(name, each) for name, definition in definitions for each in validate(definition, profile)]
+    echo(_lint_json(found) if as_json else "\n".join(_lint_lines(found, len(definitions))))
     return int(any(each.severity == ERROR for _, each in found))
 
 
-def _text_of(file: Path) -> str:
-    with usable(file, "read"):
-        return definition_text(file)
-
-
-def _lint_lines(found: Sequence[tuple[Path, Diagnostic]], files: int) -> list[str]:
+def _lint_lines(found: Sequence[tuple[str, Diagnostic]], files: int) -> list[str]:
     lines = [
-        f"{file}:{each.line}:{each.column}: {coloured(each.severity, COLOURS[each.severity])} {each.code} "
+        f"{_place(file, each)}: {coloured(each.severity, COLOURS[each.severity])} {each.code} "
         f"{each.message.partition(chr(10))[0]} ({each.pointer or '/'})"
         for file, each in found
     ]
@@ -69,11 +77,15 @@ def _lint_lines(found: Sequence[tuple[Path, Diagnostic]], files: int) -> list[st
     return [*lines, f"{files} checked: {errors} {'error' if errors == 1 else 'errors'}, {len(found) - errors} others"]
 
 
-def _lint_json(found: Sequence[tuple[Path, Diagnostic]]) -> str:
+def _place(file: str, finding: Diagnostic) -> str:
+    return f"{file}:{finding.line}:{finding.column}" if finding.line else file
+
+
+def _lint_json(found: Sequence[tuple[str, Diagnostic]]) -> str:
     return as_json(
         [
             {
-                "file": str(file),
+                "file": file,
                 "line": each.line,
                 "column": each.column,
                 "severity": each.severity,
@@ -97,7 +109,7 @@ def _lint_json(found: Sequence[tuple[Path, Diagnostic]]) -> str:
         "holdfast asl test checkout.asl.json --state Pay --error Busy --retries 2 --json",
     ),
 )
-@click.argument("file", metavar="FILE", type=DEFINITION)
+@of_definition
 @click.option("--state", metavar="NAME", help="The state; without it the file holds a single state.")
 @click.option("--input", "input_", metavar="JSON", default="{}", help="The state's input; {} by default.")
 @click.option("--mock", metavar="JSON", help="What the state's work answers.")
@@ -109,8 +121,8 @@ def _lint_json(found: Sequence[tuple[Path, Diagnostic]]) -> str:
 @json_option
 @debug_option
 def test(  # noqa: PLR0913 - one for each field of the request
-    file: Path,
     *,
+    given: Given,
     state: str | None,
     input_: str,
     mock: str | None,
@@ -130,10 +142,9 @@ def test(  # noqa: PLR0913 - one for each field of the request
     del debug  # the root of the command line looks at it
     if mock is not None and error is not None:
         raise click.UsageError("--mock is for work that succeeds, --error for work that fails; give one of them")
-    _text_of(file)  # to say at once that it cannot be read
     outcome = asyncio.run(
         test_state(
-            file,
+            given.source().text,
             state=state,
             input=json_value(input_),
             mock=_mock(mock, error, cause),
@@ -173,14 +184,14 @@ def _outcome_lines(outcome: StateOutcome) -> list[str]:
         "holdfast asl graph checkout.asl.json", "holdfast asl graph checkout.asl.json --svg > checkout.svg"
     ),
 )
-@click.argument("file", metavar="FILE", type=DEFINITION)
+@of_definition
 @click.option("--svg", "as_svg", is_flag=True, help="Print a picture, as SVG.")
 @json_option
 @debug_option
-def graph(file: Path, *, as_svg: bool, as_json: bool, debug: bool) -> None:
+def graph(*, given: Given, as_svg: bool, as_json: bool, debug: bool) -> None:
     """Print a machine's states and where each leads to: ▶ is where it begins, ■ where it may end."""
     del debug  # the root of the command line looks at it
-    diagram = diagram_of(machine_in(file).processor)
+    diagram = diagram_of(given.machine().processor)
     if as_svg:
         click.echo(svg(diagram), nl=False)
     else:
@@ -189,10 +200,3 @@ def graph(file: Path, *, as_svg: bool, as_json: bool, debug: bool) -> None:
 
 def _graph_json(diagram: Any) -> str:
     return as_json(msgspec.to_builtins(diagram))
-
-
-def machine_in(file: Path) -> Machine:
-    """The machine in a file. Raises ``InvalidInput`` for a definition that Step Functions would refuse."""
-    text = _text_of(file)
-    refuse_invalid(text, file.name, Profile(aws=False))
-    return parse(text)

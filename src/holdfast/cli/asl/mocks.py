@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -16,7 +15,7 @@ from holdfast.asl.declaring import StateMachine
 from holdfast.asl.definition import Machine, Task
 from holdfast.asl.errors import Error
 from holdfast.asl.targets import Mock
-from holdfast.cli.asl.definitions import machine_in
+from holdfast.cli.asl.given import Given
 from holdfast.cli.values import json_value
 from holdfast.errors import InvalidInput
 from holdfast.testing import PATIENT, VirtualClock
@@ -46,8 +45,8 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True):
     throws: Thrown | None = msgspec.field(name="Throw", default=None)
 
 
-def trial_app(file: Path, mocks: str, *, real_time: bool = False) -> tuple[App, StateMachine]:
-    """An app on a home in memory that has the machine of a file, with its tasks mocked.
+def trial_app(given: Given, mocks: str, *, real_time: bool = False) -> tuple[App, StateMachine]:
+    """An app on a home in memory that has the machine of a definition, with its tasks mocked.
 
     Raises ``InvalidInput`` for an invalid definition, and for a task without a mock.
     """
@@ -55,9 +54,9 @@ def trial_app(file: Path, mocks: str, *, real_time: bool = False) -> tuple[App, 
         app = App("asl", home="memory://")
     else:
         app = App("asl", home="memory://", clock=VirtualClock(), limits=PATIENT)
-    machine = machine_in(file)
+    machine = given.machine()
     tasks = mocked(machine, json_value(mocks))
-    return app, app.state_machine(file.name.partition(".")[0], file, tasks=tasks)
+    return app, app.state_machine(given.name, machine.text, tasks=tasks)
 
 
 def mocked(machine: Machine, written: Any) -> dict[str, Mock]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 import msgspec
 
 from holdfast.asl.topython import Converted, to_python
 from holdfast.cli.asl import asl
-from holdfast.cli.asl.definitions import DEFINITION, machine_in
+from holdfast.cli.asl.given import Given, of_definition
 from holdfast.cli.output import as_json, echo
 from holdfast.cli.session import debug_option, examples, json_option
 
@@ -20,11 +18,11 @@ from holdfast.cli.session import debug_option, examples, json_option
         "holdfast asl to-python checkout.asl.json > checkout.py", "holdfast asl to-python checkout.asl.json --json"
     ),
 )
-@click.argument("file", metavar="FILE", type=DEFINITION)
+@of_definition
 @click.option("--name", metavar="NAME", help="The name of the workflow; that of the file by default.")
 @json_option
 @debug_option
-def to_python_(file: Path, *, name: str | None, as_json: bool, debug: bool) -> int:
+def to_python_(*, given: Given, name: str | None, as_json: bool, debug: bool) -> int:
     """Print a machine as a module of Python with a plain workflow, which does what the machine does.
 
     Each resource becomes a step that you write. What has no plain form in Python is a call of not_converted, which
@@ -32,13 +30,13 @@ def to_python_(file: Path, *, name: str | None, as_json: bool, debug: bool) -> i
     any. The text is as `ruff format` leaves it.
     """
     del debug  # the root of the command line looks at it
-    converted = to_python(machine_in(file), name or file.name.partition(".")[0])
+    converted = to_python(given.machine(), name or given.name)
     if as_json:
         echo(_json(converted))
     else:
         click.echo(converted.text, nl=False)
         for each in converted.remarks:
-            click.echo(f"{file}: {each.pointer}: {each.why}: {each.original}", err=True)
+            click.echo(f"{given.file}: {each.pointer}: {each.why}: {each.original}", err=True)
     return int(bool(converted.remarks))
 
 

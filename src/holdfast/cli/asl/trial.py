@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -17,7 +16,7 @@ from holdfast.asl.events import Event
 from holdfast.asl.jsontext import compact
 from holdfast.asl.reading import events_of
 from holdfast.cli.asl import asl
-from holdfast.cli.asl.definitions import DEFINITION
+from holdfast.cli.asl.given import Given, of_definition
 from holdfast.cli.asl.mocks import input_option, mock_option, trial_app
 from holdfast.cli.output import as_json, bold, coloured, dollars, echo, table
 from holdfast.cli.session import debug_option, examples, json_option
@@ -70,24 +69,24 @@ class Ended(Struct, frozen=True):
         "holdfast asl run checkout.asl.json --input @order.json --mock @mocks.json --json",
     ),
 )
-@click.argument("file", metavar="FILE", type=DEFINITION)
+@of_definition
 @input_option
 @mock_option
 @click.option("--real-time", is_flag=True, help="On the real clock; otherwise waits of hours pass at once.")
 @json_option
 @debug_option
-def run(file: Path, *, input_: str, mock: str, real_time: bool, as_json: bool, debug: bool) -> int:
+def run(*, given: Given, input_: str, mock: str, real_time: bool, as_json: bool, debug: bool) -> int:
     """Run a machine once, in virtual time, on a home in memory, and print its events and what it answers.
 
     Every Task needs a mock. The exit status is 1 if the execution does not succeed.
     """
     del debug  # the root of the command line looks at it
-    app, machine = trial_app(file, mock, real_time=real_time)
-    given = json_value(input_)
+    app, machine = trial_app(given, mock, real_time=real_time)
+    input = json_value(input_)
 
     async def main() -> Ended:
         async with app.worker():
-            await machine.start(given, id=ID)
+            await machine.start(input, id=ID)
             return await ended(app, machine)
 
     found = asyncio.run(main()) if real_time else run_virtual(main)
@@ -153,12 +152,12 @@ def _run_json(found: Ended) -> str:
     "cost",
     epilog=examples(f"holdfast asl cost checkout.asl.json --input '{{\"cart\": 7}}' --mock {EXAMPLE}"),
 )
-@click.argument("file", metavar="FILE", type=DEFINITION)
+@of_definition
 @input_option
 @mock_option
 @json_option
 @debug_option
-def cost(file: Path, *, input_: str, mock: str, as_json: bool, debug: bool) -> None:
+def cost(*, given: Given, input_: str, mock: str, as_json: bool, debug: bool) -> None:
     """Run a machine once with mocks, and print what a million executions cost: on Step Functions, and here on AWS.
 
     Step Functions bills each transition of a standard workflow, retries too. Here the requests of the store and of the
@@ -166,7 +165,7 @@ def cost(file: Path, *, input_: str, mock: str, as_json: bool, debug: bool) -> N
     characters is read once by each process that starts or runs it: these two reads are counted.
     """
     del debug  # the root of the command line looks at it
-    found = compared(file, input_, mock)
+    found = compared(given, input_, mock)
     echo(_cost_json(found) if as_json else "\n".join(_cost_lines(found)))
 
 
@@ -179,14 +178,15 @@ class Compared(Struct, frozen=True):
     theirs: Bill
 
 
-def compared(file: Path, given: str, mock: str) -> Compared:
-    """Run the machine of a file once in virtual time, metered. ``given`` and ``mock`` are JSON text.
+def compared(given: Given, input_: str, mock: str) -> Compared:
+    """Run the machine of a definition once in virtual time, metered. ``input_`` and ``mock`` are JSON text.
 
     Raises ``InvalidInput`` for an invalid definition, and for a task without a mock.
     """
-    app, machine = trial_app(file, mock)
+    app, machine = trial_app(given, mock)
     found: list[Ended] = []
-    input = machine.workflow.signature.parse(json.dumps([compact(json_value(given)), machine.machine.text]), file.name)
+    arguments = json.dumps([compact(json_value(input_)), machine.machine.text])
+    input = machine.workflow.signature.parse(arguments, given.file.name)
 
     async def one(number: int, deployment: Deployment) -> None:
         client = App("client", home=deployment.open_client, clock=app.clock)
@@ -201,7 +201,7 @@ def compared(file: Path, given: str, mock: str) -> Compared:
 
     used: Used = run_virtual(lambda: try_out(app, one, runs=1, path=Way.FUNCTIONS, warm_up=1))
     theirs = standard(found[0].entered, retries=found[0].retries)
-    return Compared(found[0], used, bill_of(f"Holdfast: {file.name}", used), theirs)
+    return Compared(found[0], used, bill_of(f"Holdfast: {given.file.name}", used), theirs)
 
 
 def _cost_lines(found: Compared) -> list[str]:

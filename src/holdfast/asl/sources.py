@@ -1,0 +1,141 @@
+"""Where a definition comes from: a dict, a text, a file, or a template of CloudFormation; and its substitutions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from holdfast.asl.cloudformation.machines import Deployed, is_template, machines_in
+from holdfast.asl.cloudformation.yaml_text import read_yaml
+from holdfast.asl.jsontext import DEFINITION_CHARACTERS, DEFINITION_LEVELS, NotJson, compact, read, written
+from holdfast.errors import InvalidInput
+
+Values = Mapping[str, str | float | bool]
+"""What names stand for."""
+
+YAML: Final = frozenset({".yaml", ".yml"})
+NAME: Final = re.compile(r"\$\{([^${}]+)\}")
+
+
+class Source(Struct, frozen=True):
+    """A definition as text, with the type of its machine and its logical id where it is one of a template."""
+
+    text: str
+    type: str | None = None
+    name: str | None = None
+
+
+def definition_of(
+    definition: str | Path | Mapping[str, Any], *, resource: str | None = None, substitutions: Values | None = None
+) -> str:
+    """The JSON text of a definition, which is a dict, JSON text, or the path of a file: JSON, or YAML by its name.
+
+    Each ``${NAME}`` in it becomes what ``substitutions`` has for it. Of a template of CloudFormation or SAM it is the
+    definition of the state machine ``resource``, which has to be named if there are several; ``substitutions`` then
+    also say what ``Ref`` (``Name``) and ``Fn::GetAtt`` (``Name.Arn``) stand for. By default that is the logical id, and
+    an ARN of the account ``000000000000``.
+
+    Raises ``InvalidInput`` for a template without such a machine, or a value that has to be given, and what reading a
+    file raises.
+
+        >>> definition_of({"StartAt": "${First}", "States": {}}, substitutions={"First": "Pay"})
+        '{"StartAt":"Pay","States":{}}'
+    """
+    return source_of(definition, resource, substitutions).text
+
+
+def source_of(
+    definition: str | Path | Mapping[str, Any], resource: str | None = None, substitutions: Values | None = None
+) -> Source:
+    """See ``definition_of``."""
+    values = substitutions or {}
+    found = _found(definition)
+    if found.template is None:
+        if resource is not None:
+            raise InvalidInput(f"{resource!r} is looked for in a template, and this is none: it has no Resources")
+        return Source(_as_json(substituted(found.text, values), found.file))
+    return _deployed(Deployed(found.template, resource, values), found)
+
+
+def machines_of(definition: str | Path | Mapping[str, Any]) -> list[str] | None:
+    """The names of the state machines in a template; ``None`` if it is a definition."""
+    template = _found(definition).template
+    return None if template is None else machines_in(template)
+
+
+def substituted(text: str, values: Values) -> str:
+    """The text with each ``${NAME}`` replaced that there is a value for, as within JSON text.
+
+    >>> substituted('{"a": "${A}", "b": ${B}, "c": "${C}"}', {"A": "say a", "B": 5})
+    '{"a": "say a", "b": 5, "c": "${C}"}'
+    """
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in values:
+            return found[0]
+        given = values[name]
+        return json.dumps(given, ensure_ascii=False)[1:-1] if isinstance(given, str) else compact(given)
+
+    return NAME.sub(value, text) if values else text
+
+
+class _Found(Struct, frozen=True):
+    """What was given: the text of a definition, or a template. ``file`` is the one that it was read from."""
+
+    text: str
+    template: Mapping[str, Any] | None = None
+    file: Path | None = None
+
+
+def _found(definition: str | Path | Mapping[str, Any]) -> _Found:
+    if isinstance(definition, Mapping):
+        text = written(dict(definition), DEFINITION_LEVELS)
+        return _Found(text, read(text, DEFINITION_LEVELS) if is_template(definition) else None)
+    text = str(definition)
+    if not isinstance(definition, Path) and text.lstrip().startswith("{"):
+        return _Found(text, _template_in(text, None))
+    file = Path(text)
+    text = _text_in(file)
+    return _Found(text, _template_in(text, file), file)
+
+
+def _text_in(file: Path) -> str:
+    with file.open(encoding="utf-8") as opened:
+        return opened.read(DEFINITION_CHARACTERS + 1)  # of a longer one it is enough to know that it is
+
+
+def _template_in(text: str, file: Path | None) -> Mapping[str, Any] | None:
+    """The template that a text is, if it is one."""
+    if "Resources" not in text or len(text) > DEFINITION_CHARACTERS:
+        return None
+    try:
+        value = read_yaml(text, str(file)) if _is_yaml(file) else read(text, DEFINITION_LEVELS)
+    except NotJson:  # what is wrong with it is told where a definition is validated
+        return None
+    return value if is_template(value) else None
+
+
+def _is_yaml(file: Path | None) -> bool:
+    return file is not None and file.suffix in YAML
+
+
+def _as_json(text: str, file: Path | None) -> str:
+    if not _is_yaml(file):
+        return text
+    value = read_yaml(text, str(file))
+    return written(value, DEFINITION_LEVELS)
+
+
+def _deployed(machine: Deployed, found: _Found) -> Source:
+    inline, values = machine.inline(), machine.substitutions()
+    if inline is not None:
+        text = inline if isinstance(inline, str) else written(inline, DEFINITION_LEVELS)
+        return Source(substituted(text, values), machine.type, machine.name)
+    file = machine.file(Path() if found.file is None else found.file.parent)
+    return Source(_as_json(substituted(_text_in(file), values), file), machine.type, machine.name)

@@ -1,0 +1,213 @@
+"""Definitions with names to fill in, and machines of templates as CDK synthesises them and as SAM has them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.asl.machines import app_in_virtual_time, passing, states
+from tests.asl.templates import CHECKER, IMPORT, TRADER, TRADER_DEFINITION, synthesised, trades
+
+import holdfast as hf
+from holdfast.testing import run_virtual
+
+ACCOUNT = "us-east-1:000000000000"
+
+
+def answer(machine: hf.asl.StateMachine, app: hf.App, input: Any = None) -> Any:
+    async def main() -> Any:
+        async with app.worker():
+            return await machine(input)
+
+    return run_virtual(main)
+
+
+@pytest.fixture
+def trader(tmp_path: Path) -> Path:
+    """A project of SAM: its template, and beside it the definition."""
+    (tmp_path / "machine").mkdir()
+    (tmp_path / "machine" / "trader.asl.json").write_text(TRADER_DEFINITION, encoding="utf-8")
+    template = tmp_path / "template.yaml"
+    template.write_text(TRADER, encoding="utf-8")
+    return template
+
+
+def test_names_are_filled_in_wherever_the_definition_comes_from(tmp_path):
+    definition = states("${First}", Pay=passing(Parameters={"limit": "${Limit}", "kept": "${Other}"}))
+    values = {"First": "Pay", "Limit": 'say "5"'}
+    file = tmp_path / "m.asl.json"
+    file.write_text(json.dumps(definition), encoding="utf-8")
+    app = app_in_virtual_time()
+    for name, given in {"a": definition, "b": json.dumps(definition), "c": file, "d": str(file)}.items():
+        machine = app.state_machine(name, given, substitutions=values)
+        assert answer(machine, app) == {"limit": 'say "5"', "kept": "${Other}"}
+
+
+def test_a_number_may_stand_where_a_text_could_not():
+    text = '{"StartAt": "S", "States": {"S": {"Type": "Pass", "Result": {"n": ${N}, "b": ${B}}, "End": true}}}'
+    filled = json.loads(hf.asl.definition_of(text, substitutions={"N": 5, "B": True}))
+    assert filled["States"]["S"]["Result"] == {"n": 5, "b": True}
+
+
+def test_a_machine_of_sam_runs_from_its_template(trader):
+    app = app_in_virtual_time()
+    machine = app.state_machine("trader", trader, tasks=trades([]))
+    traded = answer(machine, app, {})
+    assert traded == {"price": 40, "trade": {"side": "buy", "price": 40}, "kept": "stack-Trades"}
+    resources = [each["Resource"] for each in json.loads(machine.machine.text)["States"].values() if "Resource" in each]
+    assert resources[0] == f"arn:aws:lambda:{ACCOUNT}:function:PriceFunction"
+
+
+def test_what_a_name_stands_for_can_be_given(trader):
+    given = {"PriceFunction.Arn": "arn:aws:lambda:eu-west-1:123456789012:function:live", "Stage": "prod"}
+    text = hf.asl.definition_of(trader, substitutions=given)
+    assert "function:live" in text and "prod" in text
+
+
+def test_a_machine_of_cdk_runs_as_it_is_synthesised():
+    app = app_in_virtual_time()
+    template = synthesised()
+    machine = app.state_machine("poller", template, resource="Poller9A1B2C3D", tasks={"lambda:invoke": CHECKER})
+    assert answer(machine, app, {"job": 7}) == {"job": 7, "status": {"state": "DONE"}}
+
+
+def test_the_type_is_that_of_the_template(trader):
+    app = app_in_virtual_time()
+    template = synthesised()
+    machine = app.state_machine("quick", template, resource="Quick5E6F7A8B")
+    assert machine.type == "EXPRESS"
+    assert app.state_machine("slow", template, resource="Quick5E6F7A8B", type="STANDARD").type == "STANDARD"
+
+
+@pytest.mark.parametrize(
+    ("resource", "message"),
+    [
+        (None, "has 2 state machines: name one of .*Poller9A1B2C3D"),
+        ("Nowhere", "no state machine 'Nowhere'; it has"),
+    ],
+)
+def test_a_machine_of_several_is_named(resource, message):
+    with pytest.raises(hf.InvalidInput, match=message):
+        hf.asl.definition_of(synthesised(), resource=resource)
+
+
+def with_definition(value: Any, **parameters: Any) -> dict[str, Any]:
+    machine = {"Type": "AWS::StepFunctions::StateMachine", "Properties": value}
+    topic = {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "news"}}
+    others = {"Topic": topic, "Queue": {"Type": "AWS::SQS::Queue"}, "Work": {"Type": "AWS::StepFunctions::Activity"}}
+    return {"Parameters": parameters, "Resources": {"M": machine, **others}}
+
+
+def rendered(value: Any, **given: Any) -> Any:
+    definition = states("S", S=passing(Result={"is": value}))
+    template = with_definition({"Definition": definition}, Stage={"Type": "String", "Default": "dev"}, Bare={})
+    return json.loads(hf.asl.definition_of(template, substitutions=given))["States"]["S"]["Result"].get("is")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"Ref": "Stage"}, "dev"),
+        ({"Ref": "AWS::Region"}, "us-east-1"),
+        ({"Ref": "AWS::NoValue"}, None),
+        ({"Ref": "Topic"}, f"arn:aws:sns:{ACCOUNT}:news"),
+        ({"Ref": "Queue"}, "https://sqs.us-east-1.amazonaws.com/000000000000/Queue"),
+        ({"Ref": "Work"}, f"arn:aws:states:{ACCOUNT}:activity:Work"),
+        ({"Fn::GetAtt": ["Topic", "TopicName"]}, "news"),
+        ({"Fn::GetAtt": "Queue.Arn"}, f"arn:aws:sqs:{ACCOUNT}:Queue"),
+        ({"Fn::Join": ["-", ["a", {"Ref": "Stage"}]]}, "a-dev"),
+        ({"Fn::Sub": "${Stage}/${Queue.Arn}/${!Kept}"}, f"dev/arn:aws:sqs:{ACCOUNT}:Queue/${{Kept}}"),
+        ({"Fn::Sub": ["${A}", {"A": {"Ref": "Stage"}}]}, "dev"),
+        ({"Fn::Select": [1, {"Fn::Split": [":", "a:b:c"]}]}, "b"),
+    ],
+    ids=str,
+)
+def test_functions_of_a_template_stand_for_what_they_name(value, expected):
+    assert rendered(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"Ref": "Bare"}, "give it, as Bare=…"),
+        ({"Ref": "Nothing"}, "the template has no 'Nothing': give it, as Nothing=…"),
+        ({"Fn::GetAtt": ["Queue", "Url"]}, "give it, as Queue.Url=…"),
+        ({"Fn::ImportValue": "other"}, "Fn::ImportValue of a template stands for nothing here"),
+        ({"Fn::Join": "a"}, "Fn::Join of a template does not take"),
+        ({"Fn::GetAtt": 5}, "Fn::GetAtt of a template does not take"),
+        ({"Fn::Select": [9, ["a"]]}, "Fn::Select of a template does not take"),
+        ({"Ref": []}, "Ref of a template does not take"),
+    ],
+    ids=str,
+)
+def test_what_stands_for_nothing_known_has_to_be_given(value, message):
+    with pytest.raises(hf.InvalidInput, match=message):
+        rendered(value)
+
+
+def test_given_values_go_before_those_that_are_made_up():
+    assert rendered({"Ref": "Bare"}, Bare="x") == "x"
+    assert rendered({"Fn::GetAtt": ["Queue", "Url"]}, **{"Queue.Url": "y"}) == "y"
+    assert rendered({"Fn::Sub": "${Nothing}"}, Nothing="z") == "z"
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({}, "is not in the template or next to it; it has none"),
+        ({"DefinitionS3Location": {"Bucket": "b", "Key": "k"}}, "it is in S3"),
+        ({"DefinitionUri": "s3://b/k"}, "it is in S3"),
+        ([], "it has none"),
+        ({"DefinitionString": "{}", "DefinitionSubstitutions": []}, "are no object"),
+    ],
+    ids=str,
+)
+def test_a_definition_that_is_not_here_is_told(properties, message):
+    with pytest.raises(hf.InvalidInput, match=message):
+        hf.asl.definition_of(with_definition(properties))
+
+
+def test_an_asset_of_cdk_is_the_file_beside_the_template(tmp_path):
+    location = {"Bucket": {"Fn::Sub": "cdk-assets-${AWS::AccountId}"}, "Key": "0f1e.json"}
+    properties = {"DefinitionS3Location": location, "DefinitionSubstitutions": {"Kept": {"Ref": "Queue"}}}
+    template = tmp_path / "S.template.json"
+    template.write_text(json.dumps(with_definition(properties)), encoding="utf-8")
+    definition = json.dumps(states("S", S=passing(Result={"at": "${Kept}"})))
+    (tmp_path / "asset.0f1e.json").write_text(definition, encoding="utf-8")
+    assert "sqs.us-east-1.amazonaws.com/000000000000/Queue" in hf.asl.definition_of(template)
+
+
+def test_a_definition_has_no_resources_to_look_in():
+    with pytest.raises(hf.InvalidInput, match="has no Resources"):
+        hf.asl.definition_of(states("S", S=passing()), resource="S")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &x 1\nb: *x\n", "line 2: CloudFormation takes no aliases"),
+        ("a: 1\na: 2\n", "line 2: a name is no text, or comes twice"),
+        ("true: 1\n", "line 1: a name is no text"),
+        ("a: [1\n", "is no YAML in line"),
+        ("a: .nan\n", "cannot be read"),
+        ("a: !!python/object/apply:os.getcwd []\n", "is no YAML in line 1"),
+        ("a: " + "[" * 3_000, "cannot be read|is no YAML"),
+        ("\x00", "cannot be read"),
+    ],
+    ids=["alias", "twice", "no text", "broken", "nan", "an object of Python", "deep", "no character"],
+)
+def test_yaml_that_a_template_may_not_have_is_refused(text, message, tmp_path):
+    file = tmp_path / "m.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(hf.InvalidInput, match=message):
+        hf.asl.definition_of(file)
+
+
+def test_a_definition_may_be_yaml(tmp_path):
+    file = tmp_path / "m.asl.yaml"
+    file.write_text(IMPORT, encoding="utf-8")
+    app = app_in_virtual_time()
+    machine = app.state_machine("m", file, substitutions={"Seconds": "5"})
+    assert answer(machine, app) == {"since": "2026-11-28", "on": True}
