@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
+from tests.asl.conformance import known
 from tests.asl.conformance.__main__ import main
 from tests.asl.machines import passing, states, task
 
+ROOT = Path(__file__).parents[2]
 TASK = states("Pay", Pay=task("pay", Parameters={"cents.$": "$.c"}, ResultPath="$.paid"))
 
 
@@ -81,6 +85,21 @@ def run(folder, capsys, cases):
     (folder / "cases.json").write_text(json.dumps(cases))
     status = main([str(folder), "-v"])
     return status, capsys.readouterr().out.splitlines()
+
+
+def test_a_reason_is_told_with_the_difference_and_changes_no_score(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(known.REASONS, "own::case", "so it is")
+    status, lines = run(tmp_path, capsys, [BAD[0][0]])
+    assert lines[0].startswith("FAILED own::case: ")
+    assert lines[1].strip() == "why: so it is"
+    assert (status, lines[-1]) == (1, "passed 0 of 1")
+
+
+def test_each_test_that_a_reason_names_is_there():
+    named = {found for each in known.REASONS.values() for found in re.findall(r"(tests/\S+?\.py)::(\w+)", each)}
+    assert named
+    for file, name in named:
+        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8")
 
 
 def test_cases_that_hold_pass(tmp_path, capsys):

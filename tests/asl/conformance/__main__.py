@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.asl.conformance.cases import Outcome, cases_in
 from tests.asl.conformance.kinds import check
+from tests.asl.conformance.known import REASONS
 
 
 def main(arguments: list[str]) -> int:
@@ -32,6 +33,8 @@ def report(outcomes: list[Outcome], *, verbose: bool) -> None:
     if verbose:
         for outcome in failed:
             print(f"FAILED {outcome.name}: " + " | ".join(outcome.differences))
+            if outcome.name in REASONS:
+                print(f"       why: {REASONS[outcome.name]}")
     kinds = Counter(outcome.case["kind"] for outcome in outcomes)
     bad = Counter(outcome.case["kind"] for outcome in failed)
     recorded = [outcome for outcome in outcomes if outcome.case.get("aws_recorded")]

@@ -49,11 +49,13 @@ async def test_the_same_machine_again_is_no_error_and_another_one_is(serving):
         first = await boto.create_state_machine(name="orders", definition=PASS, roleArn=ROLE)
         again = await boto.create_state_machine(name="orders", definition=PASS, roleArn=f"{ROLE}-2")
         assert again == first
-        other = boto.create_state_machine(name="orders", definition=WAIT, roleArn=ROLE)
-        assert await refused(other) == (
-            "StateMachineAlreadyExists",
-            f"State Machine Already Exists: '{arn('orders')}'",
-        )
+        laid_out_otherwise = json.dumps(json.loads(PASS), indent=1)  # as AWS: by the text, not by what it says
+        for definition in (WAIT, laid_out_otherwise):
+            other = boto.create_state_machine(name="orders", definition=definition, roleArn=ROLE)
+            assert await refused(other) == (
+                "StateMachineAlreadyExists",
+                f"State Machine Already Exists: '{arn('orders')}'",
+            )
 
 
 NO_VALUES = ["NaN", "1e999", r'"\ud800"', "[" * 200 + "]" * 200]
@@ -155,11 +157,10 @@ async def test_tags_are_kept_changed_and_listed(serving):
     assert too_many[0] == "TooManyTags"
 
 
-async def test_logging_without_a_destination_is_refused(serving):
+@pytest.mark.parametrize("logging", [{"level": "ALL"}, {"level": "ALL", "destinations": []}], ids=["bare", "empty"])
+async def test_logging_without_a_destination_is_refused(logging, serving):
     async with serving() as boto:
-        call = boto.create_state_machine(
-            name="orders", definition=PASS, roleArn=ROLE, loggingConfiguration={"level": "ALL"}
-        )
+        call = boto.create_state_machine(name="orders", definition=PASS, roleArn=ROLE, loggingConfiguration=logging)
         told = await refused(call)
     assert told == (
         "InvalidLoggingConfiguration",
