@@ -15,8 +15,8 @@ import holdfast as hf
 from benchmarks.plan import Case, Moto, Ours, Params, Row
 from benchmarks.workload import LANE_WARM_UP, Workload, in_lanes, rss_mb
 from holdfast.asl.targets import Mock
+from holdfast.cli.asl.cost import compared
 from holdfast.cli.asl.given import Given
-from holdfast.cli.asl.trial import compared
 
 COLD = Path(__file__).parents[1] / "peers" / "cold_machine.py"
 

@@ -229,6 +229,55 @@ def test_the_comparison_is_told_to_people(shop, waiting):
     assert "Holdfast: waiting.json: $" in result.stdout
 
 
+def distributed(kind):
+    """A machine with three items, each of which has two states and takes a retry."""
+    retry = [{"ErrorEquals": ["Busy"], "IntervalSeconds": 1, "MaxAttempts": 5}]
+    item = {
+        "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": kind},
+        "StartAt": "Pay",
+        "States": {
+            "Pay": {"Type": "Task", "Resource": "pay", "Retry": retry, "Next": "Done"},
+            "Done": {"Type": "Pass", "End": True},
+        },
+    }
+    each = {"Type": "Map", "MaxConcurrency": 1, "ItemProcessor": item, "End": True}
+    return {"StartAt": "Each", "States": {"Each": each}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        # the parent has the Map, a start and an end; each child two states, a start and an end, and the first a retry
+        ("STANDARD", {"Step Functions: transitions": 3 + 3 * 4 + 1}),
+        # the first child waits for a second, the others for no time, of which 100 ms are billed
+        (
+            "EXPRESS",
+            {
+                "Step Functions: transitions": 3,
+                "Step Functions: requests": 3,
+                "Step Functions: memory over time": (10 + 1 + 1) * 64 / (10 * 1024),
+            },
+        ),
+    ],
+)
+def test_the_children_of_a_distributed_map_are_priced_too(kind, expected, shop):
+    shop.path("m.json").write_text(json.dumps(distributed(kind)), encoding="utf-8")
+    mocks = f'{{"Pay": {BUSY_AT_FIRST}}}'
+    answer = shop.json("asl", "cost", "m.json", "--input", "[1, 2, 3]", "--mock", mocks)
+    assert (answer["children"], answer["states_entered"], answer["status"]) == (3, 1, "SUCCEEDED")
+    assert {each["what"]: each["count"] for each in answer["step_functions"]["lines"]} == pytest.approx(expected)
+
+
+def test_what_a_process_reads_once_is_not_counted(shop):
+    def read(comment):
+        machine = {"Comment": comment, **CHECKOUT}
+        shop.path("m.json").write_text(json.dumps(machine), encoding="utf-8")
+        answer = shop.json("asl", "cost", "m.json", "--mock", '{"Pay": {"Return": 1}}')
+        return {each["what"]: each["count"] for each in answer["holdfast"]["lines"]}["DynamoDB: read"]
+
+    assert read("small") == read("large " * 1_000)
+
+
 # ── Executions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 MACHINES = """

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final
 
-from holdfast.cost.bill import NO_COMPUTE, Bill, Compute, line
+from msgspec.structs import replace
+
+from holdfast.cost.bill import NO_COMPUTE, Bill, Compute, Line, line
 from holdfast.cost.compute import compute_lines
 from holdfast.cost.prices import US_EAST_1, PriceList
 
@@ -59,6 +62,22 @@ def express(
         ),
         over=_over((too_long, f"it takes {milliseconds // 1000:,} s; at most {EXPRESS_SECONDS}"), payload_kb),
     )
+
+
+def together(bill: Bill, others: Iterable[Bill]) -> Bill:
+    """One bill of an execution and of the executions that it has started: lines of the same thing are one.
+
+    >>> float(together(standard(1), [standard(2), standard(2)]).lines[0].count)
+    11.0
+    """
+    found: dict[str, Line] = {}
+    over: dict[str, None] = {}
+    for each in (bill, *others):
+        over |= dict.fromkeys(each.over)
+        for one in each.lines:
+            there = found.get(one.what)
+            found[one.what] = one if there is None else replace(there, count=there.count + one.count)
+    return Bill(bill.what, tuple(found.values()), tuple(over))
 
 
 def _over(limit: tuple[bool, str], payload_kb: int) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli.session import examples
 
-MODULES: Final = ("definitions", "trial", "standing", "python")
+MODULES: Final = ("definitions", "trial", "cost", "standing", "python")
 """Where the commands are; each adds its own to the group."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import click
@@ -45,7 +45,20 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True):
     throws: Thrown | None = msgspec.field(name="Throw", default=None)
 
 
-def trial_app(given: Given, mocks: str, *, real_time: bool = False) -> tuple[App, StateMachine]:
+class Trial(Struct, frozen=True):
+    """An app on a home in memory that has a machine with mocked tasks."""
+
+    app: App
+    machine: StateMachine
+    mocks: dict[str, Answering]
+
+    def begin_again(self) -> None:
+        """Let the next execution get the answers of the mocks from the first one on."""
+        for each in self.mocks.values():
+            each.begin_again()
+
+
+def trial(given: Given, mocks: str, *, real_time: bool = False) -> Trial:
     """An app on a home in memory that has the machine of a definition, with its tasks mocked.
 
     Raises ``InvalidInput`` for an invalid definition, and for a task without a mock.
@@ -55,11 +68,12 @@ def trial_app(given: Given, mocks: str, *, real_time: bool = False) -> tuple[App
     else:
         app = App("asl", home="memory://", clock=VirtualClock(), limits=PATIENT)
     machine = given.machine()
-    tasks = mocked(machine, json_value(mocks))
-    return app, app.state_machine(given.name, machine.text, tasks=tasks)
+    answers = mocked(machine, json_value(mocks))
+    tasks = {name: Mock(answer) for name, answer in answers.items()}
+    return Trial(app, app.state_machine(given.name, machine.text, tasks=tasks), answers)
 
 
-def mocked(machine: Machine, written: Any) -> dict[str, Mock]:
+def mocked(machine: Machine, written: Any) -> dict[str, Answering]:
     """A function for each Task, which answers what its state's mock says."""
     tasks = list(tasks_in(machine.processor))
     try:
@@ -69,24 +83,34 @@ def mocked(machine: Machine, written: Any) -> dict[str, Mock]:
         raise InvalidInput(f"these are no mocks: {error}; write {EXAMPLE % (name, name)}") from error
     if unknown := sorted(mocks.keys() - {state.name for state in tasks}):
         raise InvalidInput(f"there is a mock for {unknown[0]!r}, which is no Task of the machine")
-    return {state.name: Mock(answering(state, mocks.get(state.name, []))) for state in tasks}
+    return {state.name: answering(state, mocks.get(state.name, [])) for state in tasks}
 
 
-def answering(state: Task, mock: Answer | list[Answer]) -> Callable[[Any], Any]:
+class Answering:
+    """What stands for a task: each attempt takes the next answer, and the last one stays."""
+
+    def __init__(self, answers: list[Answer]) -> None:
+        self._answers = answers
+        self._attempts = in_order(answers)
+
+    def begin_again(self) -> None:
+        """The next attempt takes the first answer."""
+        self._attempts = in_order(self._answers)
+
+    def __call__(self, _given: Any) -> Any:
+        mocked = next(self._attempts)
+        if mocked.throws is not None:
+            raise Error(mocked.throws.error, mocked.throws.cause)
+        return mocked.returns
+
+
+def answering(state: Task, mock: Answer | list[Answer]) -> Answering:
     """What stands for a task: each attempt takes the next answer, and the last one stays."""
     answers = mock if isinstance(mock, list) else [mock]
     if not answers or any((each.returns is UNSET) == (each.throws is None) for each in answers):
         told = EXAMPLE % (state.name, state.name)
         raise InvalidInput(f"state {state.name!r} calls {state.resource!r}, which is not done here: mock it by {told}")
-    attempts = in_order(answers)
-
-    def answer(_given: Any) -> Any:
-        mocked = next(attempts)
-        if mocked.throws is not None:
-            raise Error(mocked.throws.error, mocked.throws.cause)
-        return mocked.returns
-
-    return answer
+    return Answering(answers)
 
 
 def in_order(answers: list[Answer]) -> Iterator[Answer]:
