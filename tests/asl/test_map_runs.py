@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +14,9 @@ from tests.asl.machines import LAMBDA, app_in_virtual_time, ended, passing, stat
 
 import holdfast as hf
 from holdfast.asl.reading import events_of
-from holdfast.testing import run_virtual
+from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.ports import Home
+from holdfast.testing import PATIENT, VirtualClock, run_virtual
 from holdfast.workflows.record import decode_record, partition_of
 
 
@@ -251,3 +254,73 @@ def test_a_distributed_map_comes_to_what_an_inline_one_comes_to(kinds, items, li
     spread = states("All", All=distributed(processor, **more), **rest)
     add = {"add": lambda n: n + 1}
     assert Ran(spread, items, items_of_a_run=each, **add).answer == Ran(inline, items, **add).answer
+
+
+# ── Earlier releases, which worked on the items within the execution ────────────────────────────────────────────────
+
+
+def two_releases(after_seconds: int, under_way: Any = None) -> tuple[str, str | None, list[Any]]:
+    """The status of an execution that an earlier release has begun, why it is blocked, and what its task was given.
+
+    The task stays under way for an item that is ``under_way`` when the earlier release ends.
+    """
+    done: list[Any] = []
+    data, clock = MemoryData(), VirtualClock()
+
+    async def opened() -> Home:
+        return open_memory_home(data=data)
+
+    async def do(given: Any) -> Any:
+        done.append(given)
+        if given == under_way and done.count(given) == 1:
+            await asyncio.sleep(100_000)
+        return given
+
+    wait = {"Type": "Wait", "Seconds": 60}
+    each = states("Do", Do=task("do", Next="Rest"), Rest=wait | {"End": True})
+    definition = states(
+        "Before",
+        Before=wait | {"Next": "Each"},
+        Each=distributed(each, MaxConcurrency=1, Next="After"),
+        After=wait | {"End": True},
+    )
+
+    def release() -> tuple[hf.App, hf.asl.StateMachine]:
+        app = hf.App("asl", home=opened, clock=clock, limits=PATIENT)
+        return app, app.state_machine("m", definition, tasks={"do": do})
+
+    async def main() -> tuple[str, str | None]:
+        with mock.patch(
+            "holdfast.asl.definition.machine.DISTRIBUTED", "never"
+        ):  # so its items are within the execution
+            app, machine = release()
+            async with app.worker():
+                await machine.start([1, 2], id="e")
+                await asyncio.sleep(after_seconds)
+        app, machine = release()
+        async with app.worker():
+            await asyncio.sleep(3600)
+            status = await machine.handle("e").status()
+            return status.status, status.blocked
+
+    status, blocked = run_virtual(main)
+    return status, blocked, done
+
+
+def test_a_map_that_an_earlier_release_has_not_begun_is_a_map_run() -> None:
+    assert two_releases(after_seconds=30) == ("COMPLETED", None, [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("after_seconds", "under_way", "done"),
+    [(62, 1, [1]), (90, None, [1]), (150, None, [1, 2]), (200, None, [1, 2])],
+    ids=["the first item is under way", "an item waits", "two items", "behind the Map"],
+)
+def test_a_map_that_an_earlier_release_has_begun_blocks_and_no_item_is_worked_on_again(
+    after_seconds: int, under_way: Any, done: list[int]
+) -> None:
+    status, blocked, given = two_releases(after_seconds, under_way)
+    assert (status, given) == ("BLOCKED", done)
+    assert blocked is not None
+    assert blocked.startswith("an earlier release of Holdfast began this distributed Map within the execution itself")
+    assert "Each#0[0]/Do#0/do#0" in blocked

@@ -227,6 +227,11 @@ class Past:
         told = earlier.conflicting_signal(wait)
         return None if told is None or is_known else f"{told} ({calling_place()}). {REMEDY}"
 
+    def below(self, beginning: str) -> str | None:
+        """An operation whose path begins so, and that is recorded as done or under way; ``None`` if there is none."""
+        done = NOTHING if self._backlog is None else self._backlog.positions
+        return next((op for known in (done, self._under_way) for op in known if op.startswith(beginning)), None)
+
     def has_reached(self, wait: str) -> bool:
         """Whether it is recorded that a body has come to this wait."""
         return wait in self._reached

@@ -43,6 +43,7 @@ async def mapped(run: Run, frame: Frame, visit: Visit, place: str) -> Left:
     tolerance = tolerance_of(visit, effective)
     map_run = map_run_name(run, place) if processor.distributed else ""
     if processor.distributed:
+        _refuse_begun_within(run, place)
         arn = Owner.of(frame.context, state.label or state.name).arn("mapRun", map_run)
         frame.trail.note("MapRunStarted", mapRunArn=arn)
     try:
@@ -63,6 +64,18 @@ async def mapped(run: Run, frame: Frame, visit: Visit, place: str) -> Left:
     frame.trail.note("MapStateSucceeded", name=state.name)
     visit.note("result", result)
     return processing.left(visit, effective, result)
+
+
+def _refuse_begun_within(run: Run, place: str) -> None:
+    """Stop at a Map that an earlier release has begun: it worked on the items within this journal, which an item that
+    was started as an execution would do again, under another key.
+    """
+    if (begun := run.activation.past.below(f"{place}[")) is not None:
+        raise run.activation.break_off(
+            f"an earlier release of Holdfast began this distributed Map within the execution itself ({begun} is "
+            "recorded), and this release runs each item as an execution of its own. Let workers of the earlier release "
+            "end the execution, or cancel it and start it again"
+        )
 
 
 async def _ran(
