@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.asl.machines import app_in_virtual_time, passing, states
 from tests.asl.templates import CHECKER, IMPORT, TRADER, TRADER_DEFINITION, synthesised, trades
 
@@ -40,8 +42,8 @@ def test_names_are_filled_in_wherever_the_definition_comes_from(tmp_path):
     file = tmp_path / "m.asl.json"
     file.write_text(json.dumps(definition), encoding="utf-8")
     app = app_in_virtual_time()
-    for name, given in {"a": definition, "b": json.dumps(definition), "c": file, "d": str(file)}.items():
-        machine = app.state_machine(name, given, substitutions=values)
+    for name, source in {"a": definition, "b": json.dumps(definition), "c": file, "d": str(file)}.items():
+        machine = app.state_machine(name, source, substitutions=values)
         assert answer(machine, app) == {"limit": 'say "5"', "kept": "${Other}"}
 
 
@@ -61,8 +63,8 @@ def test_a_machine_of_sam_runs_from_its_template(trader):
 
 
 def test_what_a_name_stands_for_can_be_given(trader):
-    given = {"PriceFunction.Arn": "arn:aws:lambda:eu-west-1:123456789012:function:live", "Stage": "prod"}
-    text = hf.asl.definition_of(trader, substitutions=given)
+    values = {"PriceFunction.Arn": "arn:aws:lambda:eu-west-1:123456789012:function:live", "Stage": "prod"}
+    text = hf.asl.definition_of(trader, substitutions=values)
     assert "function:live" in text and "prod" in text
 
 
@@ -100,10 +102,10 @@ def with_definition(value: Any, **parameters: Any) -> dict[str, Any]:
     return {"Parameters": parameters, "Resources": {"M": machine, **others}}
 
 
-def rendered(value: Any, **given: Any) -> Any:
+def rendered(value: Any, **values: Any) -> Any:
     definition = states("S", S=passing(Result={"is": value}))
     template = with_definition({"Definition": definition}, Stage={"Type": "String", "Default": "dev"}, Bare={})
-    return json.loads(hf.asl.definition_of(template, substitutions=given))["States"]["S"]["Result"].get("is")
+    return json.loads(hf.asl.definition_of(template, substitutions=values))["States"]["S"]["Result"].get("is")
 
 
 @pytest.mark.parametrize(
@@ -211,3 +213,26 @@ def test_a_definition_may_be_yaml(tmp_path):
     app = app_in_virtual_time()
     machine = app.state_machine("m", file, substitutions={"Seconds": "5"})
     assert answer(machine, app) == {"since": "2026-11-28", "on": True}
+
+
+NAMES = ["Ref", "Fn::GetAtt", "Fn::Join", "Fn::Sub", "Fn::Select", "Fn::Split", "Fn::If", "Type", "Properties", "Name"]
+VALUES = st.recursive(
+    st.none()
+    | st.integers()
+    | st.sampled_from(["M", "Queue", "P", "AWS::Region", "${M}", "${P.Arn}", "Queue.Arn", "${"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=2),
+    max_leaves=12,
+)
+PROPERTIES = ["DefinitionString", "Definition", "DefinitionUri", "DefinitionSubstitutions", "StateMachineType"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(VALUES | st.dictionaries(st.sampled_from(PROPERTIES), VALUES, max_size=3), VALUES, VALUES, VALUES)
+def test_any_template_is_read_or_refused(properties, resource, parameters, queue):
+    template = with_definition(properties)
+    template["Resources"] |= {"R": resource, "Queue": {"Type": "AWS::SQS::Queue", "Properties": queue}}
+    try:
+        text = hf.asl.definition_of(template | {"Parameters": parameters}, resource="M")
+    except (hf.InvalidInput, OSError):  # a DefinitionUri names a file
+        return
+    assert all(each.message for each in hf.asl.validate(text))

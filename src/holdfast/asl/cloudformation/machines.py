@@ -28,7 +28,7 @@ def is_template(value: object) -> bool:
 def machines_in(template: Mapping[str, Any]) -> list[str]:
     """The logical ids of a template's state machines, in its order."""
     resources: Mapping[str, Any] = template["Resources"]
-    return [name for name, each in resources.items() if is_object(each) and each.get("Type") in TYPE_OF]
+    return [name for name, each in resources.items() if is_object(each) and str(each.get("Type")) in TYPE_OF]
 
 
 class Deployed:
