@@ -238,6 +238,23 @@ def _redriven(app: App, ledger: Ledger) -> User:
     return user
 
 
+def _nested(app: App, ledger: Ledger) -> User:
+    """A machine whose task is done by another one."""
+
+    async def work(given: int) -> int:
+        await asyncio.sleep(1)
+        ledger.effect(given)
+        return given + 1
+
+    inner = app.state_machine("inner", _machine("Do", Do=_work()), tasks={"work": work})
+    outer = app.state_machine("outer", _machine("Ask", Ask=_work()), tasks={"work": inner})
+
+    async def user() -> Any:
+        return await (await outer.start(3, id="one"))
+
+    return user
+
+
 MACHINE_SCENARIOS: Final = (
     _scenario("machine in a row", IN_A_ROW, Histories.SAME),
     _scenario("machine that retries", RETRIED, Histories.SAME),
@@ -249,6 +266,7 @@ MACHINE_SCENARIOS: Final = (
     _scenario("machine in a loop", IN_A_LOOP, Histories.SAME, Bounds(operations=2, states=100)),
     _scenario("large machine in a loop", _large(IN_A_LOOP), Histories.SAME, Bounds(operations=2, states=100)),
     _scenario("machine with large items", _large_items(DISTRIBUTED), Histories.REORDERED),
+    Scenario("machine whose task is a machine", _nested, histories=Histories.SAME),
     Scenario("machine that waits for a token", _confirmed, histories=Histories.REORDERED),
     Scenario(
         "machine with a map that is redriven",
