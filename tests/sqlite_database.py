@@ -80,6 +80,9 @@ class SqliteDatabase:
     def attempted(self, key: str, process: str, *, excused: bool) -> None:
         pass  # a file is only looked at when all is over
 
+    def watch_queues(self, allowed: object) -> None:
+        pass
+
     def violations(self) -> list[str]:
         return self._violations
 

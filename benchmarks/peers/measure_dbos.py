@@ -300,6 +300,49 @@ def bench_queue(params: Params) -> Values:
     return {"enqueued_s": count / took, "done_s": count / (time.perf_counter() - began)}
 
 
+def bench_limited(params: Params) -> Values:
+    """As ``bench_queue``, with a limit of the workflows that run at once."""
+    from dbos import DBOSClient
+
+    it, count = open_dbos(params), params["count"]
+    it.DBOS.launch()
+    it.DBOS.register_queue("q", concurrency=params["limit"], polling_interval_sec=POLL_SECONDS)
+    it.DBOS.destroy()
+    client = DBOSClient(system_database_url=url_of(params), application_name="bench")
+    options = {"queue_name": "q", "workflow_name": it.no_step.__qualname__, "app_version": "v1"}
+    took = enqueue(client, options, params["mode"], count, params["concurrency"])
+    client.destroy()
+    it = open_dbos(params)
+    began = time.perf_counter()
+    it.DBOS.launch()
+    it.DBOS.register_queue("q", concurrency=params["limit"], polling_interval_sec=POLL_SECONDS)
+    wait_for_success(params, count)
+    return {"enqueued_s": count / took, "done_s": count / (time.perf_counter() - began)}
+
+
+def bench_soon(params: Params) -> Values:
+    """Enqueue one after the other into an idle queue, and time each until its body runs."""
+    it = open_dbos(params)
+    began = threading.Event()
+
+    @it.DBOS.workflow()
+    def at_once(_number: int) -> float:
+        began.set()
+        return time.perf_counter()
+
+    it.DBOS.launch()
+    it.DBOS.register_queue("q", concurrency=params["limit"], polling_interval_sec=params["poll_seconds"])
+    took: list[float] = []
+    for number in range(params["count"]):
+        began.clear()
+        asked = time.perf_counter()
+        handle = it.DBOS.enqueue_workflow("q", at_once, number)
+        began.wait()
+        took.append((time.perf_counter() - asked) * 1e3)
+        handle.get_result()
+    return {"begin_p50_ms": statistics.median(took[5:])}
+
+
 def enqueue(client: Any, options: dict[str, str], mode: str, count: int, concurrency: int) -> float:
     numbers = iter(range(count))
 

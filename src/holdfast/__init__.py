@@ -34,11 +34,11 @@ PUBLIC_NAMES = {
         "PayloadTooLarge ResultNotStored SerializationError StepFailed StepInterrupted StepTimeout StoreError "
         "Terminal UnknownName WaitTimeout"
     ),
-    "flow.changing": "QueueSlot QueueStatus",
     "flow.declarations": "Queue QueueFull Queued",
     "flow.limits": "Limit LimitUse",
     "flow.overrides": "LimitLoan LimitStatus",
     "flow.rates": "Rate",
+    "flow.standing": "QueueKey QueueSlot QueueStatus QueueWait QueueWaiter",
     "http.authentication": "BearerTokens Caller iam_caller",
     "http.limits": "HttpLimits",
     "http.messages": "Request Response",

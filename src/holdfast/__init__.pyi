@@ -63,8 +63,6 @@ from holdfast.errors import StoreError as StoreError
 from holdfast.errors import Terminal as Terminal
 from holdfast.errors import UnknownName as UnknownName
 from holdfast.errors import WaitTimeout as WaitTimeout
-from holdfast.flow.changing import QueueSlot as QueueSlot
-from holdfast.flow.changing import QueueStatus as QueueStatus
 from holdfast.flow.declarations import Queue as Queue
 from holdfast.flow.declarations import QueueFull as QueueFull
 from holdfast.flow.declarations import Queued as Queued
@@ -73,6 +71,11 @@ from holdfast.flow.limits import LimitUse as LimitUse
 from holdfast.flow.overrides import LimitLoan as LimitLoan
 from holdfast.flow.overrides import LimitStatus as LimitStatus
 from holdfast.flow.rates import Rate as Rate
+from holdfast.flow.standing import QueueKey as QueueKey
+from holdfast.flow.standing import QueueSlot as QueueSlot
+from holdfast.flow.standing import QueueStatus as QueueStatus
+from holdfast.flow.standing import QueueWait as QueueWait
+from holdfast.flow.standing import QueueWaiter as QueueWaiter
 from holdfast.http.authentication import BearerTokens as BearerTokens
 from holdfast.http.authentication import Caller as Caller
 from holdfast.http.authentication import iam_caller as iam_caller

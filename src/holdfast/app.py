@@ -23,7 +23,7 @@ from holdfast.coordination.sealing import SealedOnly, envelope_for, sealed, seal
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, InvalidState, IOOutsideStep
 from holdfast.flow.declarations import queue
-from holdfast.flow.gates import begin_queues, check_queues
+from holdfast.flow.gates import check_queues
 from holdfast.flow.limits import limit
 from holdfast.hints import Hint, News
 from holdfast.http import serving
@@ -54,8 +54,8 @@ from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requeste
 from holdfast.shared import Shared
 from holdfast.telemetry import Telemetry
 from holdfast.workflows import declarations as workflows
-from holdfast.workflows.record import CLOSED
 from holdfast.workflows.scope import current_activation
+from holdfast.workflows.waiting_turn import begin_gates
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -359,7 +359,7 @@ class App:
             publishes = any(step.policy.transactional for step in self.registry.steps.values())
             runtime = self.runtime()
             messaging = await begin_messaging(self, publishes=publishes)
-            models: list[Model] = [Actors(runtime), *messaging, await begin_queues(runtime, CLOSED)]
+            models: list[Model] = [Actors(runtime), *messaging, await begin_gates(runtime)]
             self._worker = Worker(runtime, models, limits, later and later(runtime.home))
             try:
                 yield self._worker

@@ -38,6 +38,8 @@ needed |
 | ``execution_parked`` | partition, reason | too many processes died of this execution: it waits to be resumed |
 | ``swept`` | due, oldest_seconds, blocked | a complete sweep has ended, parked entities included: see
 ``holdfast.metrics`` |
+| ``queue_admitted`` | partition, count | the worker that decides for a queue let ``count`` executions begin |
+| ``queue_refused`` | partition | a start was refused, because too many executions wait in its queue |
 | ``turn_failed`` | partition, error | the kernel could not finish a turn; the sweep will try again |
 | ``beat_failed`` | error | a sweep, a renewal or a purge failed; it is tried again at its next time |
 

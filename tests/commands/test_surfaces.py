@@ -51,6 +51,7 @@ from holdfast.commands.execution import (
 )
 from holdfast.commands.message import DropParked, ListParked, Publish, Redrive, ShowParked
 from holdfast.commands.overview import Overview
+from holdfast.commands.queue import ChangeQueue, ListQueues, PauseQueue, PurgeQueue, ResetQueue, ResumeQueue, ShowQueue
 from holdfast.commands.system import ListAudit, ListLeases, ListOutbox, ListSchedules, ListWorkers
 from holdfast.errors import InvalidState
 from holdfast.http.routes import ROUTES
@@ -83,6 +84,8 @@ ON_LAMBDA: dict[type[Command[Any]], dict[str, Any]] = {
     ListParked: {},
     **{each: {} for each in (Overview, ListOutbox, ListSchedules, ListLeases, ListWorkers, ListAudit)},
     **{each: {"id": "i"} for each in (ShowParked, Redrive, DropParked)},
+    ListQueues: {},
+    **{each: {"queue": "q"} for each in (ShowQueue, PauseQueue, ResumeQueue, ChangeQueue, ResetQueue, PurgeQueue)},
 }
 
 ON_COMMAND_LINE: dict[type[Command[Any]], str] = {
@@ -127,6 +130,13 @@ ON_COMMAND_LINE: dict[type[Command[Any]], str] = {
     ListLeases: "leases",
     ListWorkers: "workers",
     ListAudit: "audit",
+    ListQueues: "queue ls",
+    ShowQueue: "queue show mail",
+    PauseQueue: "queue pause mail",
+    ResumeQueue: "queue resume mail",
+    ChangeQueue: "queue set mail limit=2",
+    ResetQueue: "queue reset mail",
+    PurgeQueue: "queue purge mail --yes",
 }
 
 NOT_ON: dict[tuple[type[Command[Any]], str], str] = {
@@ -244,8 +254,9 @@ def test_http_has_a_route_for_every_command():
 
 
 PLACES = {"workflow": "approval", "id": "a", "name": "asked", "actor": "Cart", "key": "k", "method": "total",
-          "event": "Placed", "place": "p", "message": "m", "token": "t", "operation": "o"}  # fmt: skip
-BODIES = {Fork: {"id": "b"}, Fail: {"message": "lost"}, Publish: {"order": "o"}}
+          "event": "Placed", "place": "p", "message": "m", "token": "t", "operation": "o",
+          "queue": "mail"}  # fmt: skip
+BODIES = {Fork: {"id": "b"}, Fail: {"message": "lost"}, Publish: {"order": "o"}, ChangeQueue: {"limit": 2}}
 FIRST = {Redrive: ShowParked, DropParked: ShowParked}
 """What is performed before: whose message it is has to be known."""
 

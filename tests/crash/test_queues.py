@@ -37,7 +37,7 @@ def test_a_crash_at_any_write_changes_nothing(each: Scenario, stage: Stage) -> N
     stage.crash(each)
 
 
-@pytest.mark.parametrize("name", ["tried again", "spaced", *LONGER])
+@pytest.mark.parametrize("name", ["tried again", "spaced", "purged", *LONGER])
 def test_a_crash_at_any_write_changes_nothing_where_writes_are_paid(name: str) -> None:
     report = crash_at_every_write(billed(scenario(name)))
     assert report.points > 0 and report.faults.counts.total() > report.points / 2

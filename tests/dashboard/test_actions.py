@@ -183,7 +183,7 @@ async def test_a_tenant_has_no_page_and_no_letter_of_others(shop):
         await hf.send(shop.Basket.at("other").add, "bug")
         await until(lambda: are_parked(shop, 1))
         (letter,) = (await shop.parked()).items
-        for page in ("overview", "outbox", "schedules", "leases", "workers", "audit", "metrics"):
+        for page in ("overview", "outbox", "schedules", "leases", "workers", "audit", "metrics", "queues"):
             assert (await person.get(f"/dashboard/{page}")).status == 403
         assert "other" not in (await person.get("/dashboard/letters")).main.text
         assert (await person.get(f"/dashboard/letter?id={letter.id.replace('#', '%23')}")).status == 404
@@ -208,6 +208,7 @@ def test_every_action_is_a_command_with_a_right_and_those_that_cannot_be_taken_b
         "actor park",
         "actor discard",
         "dlq discard",
+        "queue purge",
     }
     assert {each.name for each in ACTIONS if each.asks} == destructive
 

@@ -261,7 +261,7 @@ def every_page_is_reached_by_the_keyboard_alone(site, tab):
         tab.press("Tab", 9)
         seen.append(tab.js("document.activeElement.textContent.trim()"))
         assert tab.js("getComputedStyle(document.activeElement).outlineStyle") == "solid", "focus is seen"
-    assert seen[1:6] == ["Overview", "Executions", "Actors", "Dead letters", "Outbox and bus"]
+    assert seen[1:6] == ["Overview", "Executions", "Actors", "Dead letters", "Queues"]
     tab.js("document.querySelector('nav a[href$=\"/executions\"]').focus()")
     tab.press("Enter", 13, "\r")
     tab.until("location.pathname.endsWith('/executions')")

@@ -113,6 +113,7 @@ async def test_no_page_reads_a_whole_table(shop, counted):
             ("outbox", 5, 0),
             ("schedules", 3, 0),
             ("leases", 3, 0),
+            ("queues", 3, 0),
             ("workers", 6, 60),
             ("metrics", 1, 0),
             ("audit", 6, 0),

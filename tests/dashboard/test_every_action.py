@@ -17,6 +17,7 @@ from holdfast.dashboard.actions import ACTIONS
 TILLS = "/dashboard/actors?actor=Till"
 SHELF = "/dashboard/actor?actor=Shelf&key=ann"
 LETTERS = "/dashboard/letters"
+QUEUES = "/dashboard/queues"
 
 
 def page_of(on: On, action: str) -> str:
@@ -26,6 +27,8 @@ def page_of(on: On, action: str) -> str:
             return at(workflow, id).replace("/execution?", "/signal?") + "&name=decision"
         case ("Till" | "Shelf" as actor, key, *_):
             return f"/dashboard/actor?actor={actor}&key={key}"
+        case (queue,) if action.startswith("queue "):
+            return f"/dashboard/queue?queue={quote(queue)}"
         case (id,):
             return f"/dashboard/letter?id={quote(id)}"
         case (workflow, id):
@@ -71,6 +74,10 @@ CASES = (
     Case("actor discard", SHELF, World.parked, World.is_nothing_parked),
     Case("dlq redrive", LETTERS, World.parked, World.is_nothing_parked),
     Case("dlq discard", LETTERS, World.parked, World.is_nothing_parked),
+    Case("queue pause", QUEUES, World.queued, World.is_queue_paused),
+    Case("queue resume", QUEUES, World.queued_and_paused, World.is_queue_open),
+    Case("queue reset", QUEUES, World.queued_and_changed, World.is_queue_as_declared),
+    Case("queue purge", QUEUES, World.queued_and_paused, World.is_queue_empty),
 )
 
 

@@ -20,6 +20,16 @@ class World:
         self.app, self.is_mended, self.totals = app, False, dict[str, int]()
         world = self
 
+        self.queues = [app.queue(f"queue-{n}", limit=1) for n in range(3)]
+        self.queued_workflows: list[hf.Workflow[[], None]] = []
+        for n, queue in enumerate(self.queues):
+
+            async def holder() -> None:
+                await hf.sleep("1h")
+
+            holder.__name__ = holder.__qualname__ = f"holder_{n}"
+            self.queued_workflows.append(app.workflow(queue=queue)(holder))
+
         @app.step(retry=hf.Retry(max_attempts=2, initial="1h", max_delay="1h"))
         async def carry() -> str:
             if not world.is_mended:
@@ -126,6 +136,45 @@ class World:
         for on in found:
             await until(lambda on=on: self.becomes("COMPLETED")(on))
         return found
+
+    async def queued(self) -> list[On]:
+        """An execution with the slot of each of three queues, and another that waits there."""
+        for n, each in enumerate(self.queued_workflows):
+            for name in ("first", "second"):
+                await each.start(id=f"{name}-{n}")
+            await until(lambda n=n: self.has_slot(n))
+        return []
+
+    async def has_slot(self, number: int) -> bool:
+        return len((await self.queues[number].status()).slots) == 1
+
+    async def queued_and_paused(self) -> list[On]:
+        for each in self.queues:
+            await each.pause()
+        for n, each in enumerate(self.queued_workflows):
+            await each.start(id=f"first-{n}")
+        return []
+
+    async def queued_and_changed(self) -> list[On]:
+        for each in self.queues:
+            await each.change(limit=7)
+        return []
+
+    async def is_queue_paused(self, on: On) -> bool:
+        return (await self._queue(on).status()).paused
+
+    async def is_queue_open(self, on: On) -> bool:
+        return not (await self._queue(on).status()).paused
+
+    async def is_queue_as_declared(self, on: On) -> bool:
+        return (await self._queue(on).status()).limit == 1
+
+    async def is_queue_empty(self, on: On) -> bool:
+        return not (await self._queue(on).status()).waiting
+
+    def _queue(self, on: On) -> hf.Queue:
+        queue: hf.Queue = self.app.registry.queues[on[0].partition("/")[2]]
+        return queue
 
     async def halted(self) -> list[On]:
         for n in range(3):

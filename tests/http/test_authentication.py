@@ -30,6 +30,7 @@ PLACES = {
     "place": "p",
     "message": "m",
     "operation": "o",
+    "queue": "mail",
     "token": "hf1.x.y",
 }
 
@@ -104,6 +105,9 @@ MATRIX = {
     ("GET", "/v1/actors/Cart/k/requests/r"): "read",
     **{("GET", f"/v1/{name}"): "read" for name in ("overview", "outbox", "schedules", "leases", "workers")},
     ("GET", "/v1/audit"): "control",
+    ("GET", "/v1/queues"): "read",
+    ("GET", "/v1/queues/mail"): "read",
+    **{("POST", f"/v1/queues/mail/{name}"): "control" for name in ("pause", "resume", "set", "reset", "purge")},
     ("POST", "/v1/workflows/approval"): "write",
     ("POST", "/v1/workflows/approval/a"): "write",
     ("POST", "/v1/workflows/approval/a/signals/decision"): "write",

@@ -38,7 +38,11 @@ UNPLACED = {
     "DELETE /v1/dlq/{message}",
     "POST /",
 }
-WHOLE = {f"GET /v1/{name}" for name in ("overview", "outbox", "schedules", "leases", "workers", "audit")}
+WHOLE = {
+    *(f"GET /v1/{name}" for name in ("overview", "outbox", "schedules", "leases", "workers", "audit", "queues")),
+    "GET /v1/queues/{queue}",
+    *(f"POST /v1/queues/{{queue}}/{name}" for name in ("pause", "resume", "set", "reset", "purge")),
+}
 """Routes about the whole home: no tenant's caller may use them."""
 
 """Routes without an id in the path: each has a test of its own below, in ``test_repairs``, or in
@@ -68,7 +72,8 @@ async def test_what_is_about_the_whole_home_is_for_no_tenant(memory_shop, route)
     method, path = route.split()
     async with memory_shop.working() as api:
         await api.post("/v1/workflows/approval/beta%2F1", [1])
-        assert (await api.get(path))[0] == 200
+        if "{" not in path:
+            assert (await api.get(path))[0] == 200
         acme = Api(api.app, authenticate=lambda _request: ACME)
         response = await acme.send(method, path)
         assert response.status == 403 and "beta" not in response.body.decode()

@@ -29,6 +29,7 @@ async def ended(handle: Handle[Any]) -> str:
 def queued(app: App, ledger: Ledger) -> User:
     """Letters of three tenants: two at once, one of each tenant, which sleep while they have begun."""
     queue = app.queue("letters", limit=2, limit_per_key=1)
+    ledger.allow("letters", 2, limit_per_key=1)
 
     @app.step
     async def stamp(number: int) -> int:
@@ -51,6 +52,7 @@ def queued(app: App, ledger: Ledger) -> User:
 def in_line(app: App, ledger: Ledger) -> User:
     """What is done to executions that wait behind one that waits for its signal."""
     queue = app.queue("line", limit=1)
+    ledger.allow("line", 1)
 
     @app.step
     async def serve(name: str) -> str:
@@ -86,6 +88,7 @@ def in_line(app: App, ledger: Ledger) -> User:
 def tried_again(app: App, ledger: Ledger) -> User:
     """Executions that fail, and are retried while others wait: they wait again."""
     queue = app.queue("again", limit=2)
+    ledger.allow("again", 2)
 
     @app.step
     async def deliver(number: int) -> int:
@@ -115,6 +118,7 @@ def tried_again(app: App, ledger: Ledger) -> User:
 def churned(app: App, ledger: Ledger) -> User:
     """Executions that fail again and again and are retried at once, behind one that is terminated with its slot."""
     queue = app.queue("churn", limit=1)
+    ledger.allow("churn", 1)
 
     @app.step
     async def deliver(number: int) -> int:
@@ -152,6 +156,7 @@ def churned(app: App, ledger: Ledger) -> User:
 def family(app: App, ledger: Ledger) -> User:
     """Parents whose children share their slot, also when both are retried."""
     queue = app.queue("family", limit=1)
+    ledger.allow("family", 1)
 
     @app.step
     async def work(name: str) -> str:
@@ -184,6 +189,7 @@ def family(app: App, ledger: Ledger) -> User:
 def spaced(app: App, ledger: Ledger) -> User:
     """Executions that begin at most every five seconds, of one key at most every ten, some after a delay."""
     queue = app.queue("spaced", rate=hf.Rate(1, per="5s"), rate_per_key=hf.Rate(1, per="10s"))
+    ledger.allow("spaced", 1_000)
 
     @app.workflow(queue=queue)
     async def tick(number: int) -> int:
@@ -199,6 +205,80 @@ def spaced(app: App, ledger: Ledger) -> User:
     return user
 
 
+def purged(app: App, ledger: Ledger) -> User:
+    """An order ends what waits under one key, behind one that waits for its signal: a child, whose parent has to learn
+    of it, is among it.
+    """
+    queue = app.queue("purged", limit=1)
+    ledger.allow("purged", 1)
+
+    @app.step
+    async def clear(name: str) -> str:
+        return ledger.effect(name)
+
+    @app.workflow(queue=queue, queue_key="key")
+    async def chore(name: str, key: str) -> str:
+        if key == "first":
+            await hf.signal("go", str)
+        return await clear(name)
+
+    @app.workflow
+    async def boss(name: str) -> str:
+        try:
+            return await chore(name, "gone")
+        except ExecutionError as error:
+            return type(error).__name__
+
+    async def user() -> list[str]:
+        first = await chore.start("first", "first", id="first")
+        await until(first, "SUSPENDED")
+        asks = await boss.start("asked", id="boss")
+        await until(asks, "SUSPENDED")
+        gone = [await chore.start(f"gone-{number}", "gone", id=f"gone-{number}") for number in range(2)]
+        kept = [await chore.start(f"kept-{number}", "kept", id=f"kept-{number}") for number in range(2)]
+        await queue.purge(key="gone")
+        while (await asks.status()).status != "COMPLETED":  # its child may have come late, by a clock that is ahead
+            await asyncio.sleep(20)
+            await queue.purge(key="gone")
+        answers = [await ended(each) for each in (*gone, asks)]
+        await send(first, "go", "gone", id="go")
+        return [*answers, *[await ended(each) for each in (first, *kept)]]
+
+    return user
+
+
+def held_up(app: App, ledger: Ledger) -> User:
+    """A queue is paused and resumed, and its limit is raised, while executions sleep with a slot and others wait."""
+    queue = app.queue("held up", limit=1)
+    ledger.allow("held up", 1)
+
+    @app.step
+    async def pass_by(number: int) -> int:
+        return ledger.effect(number)
+
+    @app.workflow(queue=queue)
+    async def car(number: int) -> int:
+        passed = await pass_by(number)
+        await hf.sleep(15)
+        return passed
+
+    async def user() -> list[int]:
+        cars = [await car.start(number, id=f"car-{number}") for number in range(3)]
+        await queue.pause()
+        cars += [await car.start(number, id=f"car-{number}") for number in range(3, 6)]
+        await asyncio.sleep(20)
+        ledger.allow("held up", 2)
+        await queue.change(limit=2)
+        await queue.resume()
+        for each in cars:
+            while (await each.status()).status != "COMPLETED":  # a user who stood still may have paused it again
+                await asyncio.sleep(20)
+                await queue.resume()
+        return [await each for each in cars]
+
+    return user
+
+
 SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("queued", queued),
     Scenario("in line", in_line, histories=Histories.FREE),
@@ -206,4 +286,6 @@ SCENARIOS: Final[Sequence[Scenario]] = (
     Scenario("churned", churned, histories=Histories.FREE),
     Scenario("queued family", family, histories=Histories.FREE),
     Scenario("spaced", spaced),
+    Scenario("purged", purged, histories=Histories.FREE, has_client=True),
+    Scenario("held up", held_up, has_client=True),
 )

@@ -29,8 +29,8 @@ def begun_before_the_decision() -> AbstractContextManager[object]:
     """Executions begin while the decision is being written."""
     write = deciding._write
 
-    async def early(gate: Any, decision: Any, host: Any) -> None:
-        await asyncio.gather(deciding._begin(gate, decision, host), write(gate, decision, host))
+    async def early(gate: Any, decision: Any, declared: Any, host: Any) -> None:
+        await asyncio.gather(deciding._begin(gate, decision, host), write(gate, decision, declared, host))
 
     return mock.patch.object(deciding, "_write", early)
 

@@ -34,6 +34,7 @@ from holdfast.cli.outbox import outbox
 from holdfast.cli.prune import prune
 from holdfast.cli.publish import publish
 from holdfast.cli.query import query
+from holdfast.cli.queue import queue
 from holdfast.cli.run import run
 from holdfast.cli.serve import dashboard, serve
 from holdfast.cli.session import examples
@@ -97,6 +98,7 @@ for _command in (
     timers,
     dlq,
     outbox,
+    queue,
     *system.COMMANDS,
     doctor,
     audit,

@@ -1,7 +1,8 @@
 """What a person can do by a form: one row for each action, and the command that it makes of a form.
 
 An action adds nothing to its command. ``on`` is what it acts on: an execution is ``(workflow, id)``, an actor
-``(actor, key)``, a message in an actor's inbox ``(actor, key, place)``, a dead letter ``(id,)``.
+``(actor, key)``, a message in an actor's inbox ``(actor, key, place)``, a dead letter ``(id,)``, a
+queue ``(app/name,)``.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from holdfast.commands.execution import (
     Terminate,
 )
 from holdfast.commands.message import DropParked, Redrive
+from holdfast.commands.queue import PauseQueue, PurgeQueue, ResetQueue, ResumeQueue
 from holdfast.dashboard.signals import signal_value
 from holdfast.errors import InvalidInput
 from holdfast.http.api import plain_json
@@ -196,6 +198,13 @@ ACTIONS: Final = (
     Action(label="Redrive", of="letter", command=Redrive, make=_redrive, done="is in its inbox again"),
     Action(label="Discard", of="letter", command=DropParked, make=_plain(DropParked), done="is dropped",
            asks=_DISCARD_ASKS),
+    Action(label="Pause", of="queue", command=PauseQueue, make=_plain(PauseQueue), done="lets nothing begin",
+           statuses=("OPEN",)),
+    Action(label="Resume", of="queue", command=ResumeQueue, make=_plain(ResumeQueue), done="lets others begin again",
+           statuses=("PAUSED",)),
+    Action(label="Reset", of="queue", command=ResetQueue, make=_plain(ResetQueue), done="has the numbers of the code"),
+    Action(label="Purge", of="queue", command=PurgeQueue, make=_plain(PurgeQueue), done="ends what waits",
+           asks="All that waits in it now ends as cancelled. What has begun goes on. That cannot be taken back."),
 )  # fmt: skip
 """All actions, in the order in which pages offer them."""
 

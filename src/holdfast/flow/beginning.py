@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.flow.record import QUEUED, decode_gate
-from holdfast.items import UNOWNED, AllOf, EpochIs, Item, StatusIn, Update
+from holdfast.items import UNOWNED, AllOf, EpochIs, Item, StatusIn, Update, Write
 from holdfast.kernel.host import serving
 from holdfast.kernel.ownership import lease_until
 from holdfast.kernel.wake import wake
@@ -24,26 +25,63 @@ async def begin(partition: str, epoch: int, gate: Gate, host: Host) -> None:
 
     Whatever becomes of the write, the slot stays until the execution's head says that it is over.
     """
-    if serving(host, partition) is None or not host.has_room:
+    if not _keep_place(partition, host):
         wake(partition, host.home, host)
         return
-    host.creations.expect(partition)
-    host.creations.kept.add(partition)
     try:
         (head,) = await host.home.store.write(_claim(partition, epoch, host))
     except Refused:
         gate.has_changed(partition)
+        host.check(partition)  # it may be ours: the answer of a write before this one was lost
     except StoreUnavailable:
         host.check_at(partition, host.clock.now_ms() + int(host.limits.retry_turn_seconds * 1000))
     else:
         assert head is not None
-        host.telemetry.emit("claimed", partition=partition, takeover=False)
-        watch(partition, gate, host)
-        if host.clock.now_ms() < (head.lease_until or 0):
-            host.adopt(head, created=False)
+        _work_on(head, gate, host)
     finally:
-        if host.creations.over(partition):
-            host.check(partition)
+        _leave_place(partition, host)
+
+
+async def decide_and_begin(decision: Sequence[Write], chosen: Iterable[str], gate: Gate, host: Host) -> frozenset[str]:
+    """Write a decision, and with it the begin of all that there is room for here: one commit in place of two. Answers
+    what has begun; nothing if the whole was not written, or perhaps was not: then the decision is to be written alone.
+    """
+    here = [partition for partition in chosen if _keep_place(partition, host)]
+    held = gate.open_books.held
+    try:
+        claims = [_claim(partition, held[partition].epoch, host) for partition in here]
+        answers = await host.home.store.write(*decision, *claims)
+        for head in answers[len(decision) :]:
+            assert head is not None
+            _work_on(head, gate, host)
+    except (Refused, StoreUnavailable):
+        return frozenset()
+    finally:
+        for partition in here:
+            _leave_place(partition, host)
+    return frozenset(here)
+
+
+def _keep_place(partition: str, host: Host) -> bool:
+    """Keep room for one that is to begin here; false if there is none, or no code for it."""
+    if serving(host, partition) is None or not host.has_room:
+        return False
+    host.creations.expect(partition)
+    host.creations.kept.add(partition)
+    return True
+
+
+def _leave_place(partition: str, host: Host) -> None:
+    if host.creations.over(partition):
+        host.check(partition)
+
+
+def _work_on(head: Item, gate: Gate, host: Host) -> None:
+    """Our claim is written."""
+    host.telemetry.emit("claimed", partition=head.partition, takeover=False)
+    watch(head.partition, gate, host)
+    if host.clock.now_ms() < (head.lease_until or 0):
+        host.adopt(head, created=False)
 
 
 async def begin_with_slot(partition: str, gate: str, host: Host) -> Item | None:

@@ -1,126 +1,119 @@
-"""Looking at a queue, and changing its numbers while it works."""
+"""Changing a queue while it works: its numbers, its pause, and orders to end what waits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast import keys
-from holdfast.clock import moment
-from holdfast.duration import milliseconds
-from holdfast.errors import Refused
-from holdfast.flow.record import PLACE_PREFIX, SETTINGS, GateRecord, Slot, create, decode_gate, make_due, shards_of
-from holdfast.flow.settings import AS_DECLARED, Settings, StoredRate, decode_settings, encode_settings
+from holdfast.errors import InvalidState, NotFound, Refused
+from holdfast.flow.record import PLACE_PREFIX, SETTINGS, make_due, name_of, shards_of, since_of
+from holdfast.flow.settings import AS_DECLARED, Purge, Settings, decode_settings, encode_settings
 from holdfast.items import ABSENT, Item, Put, RevisionIs
 from holdfast.kernel.wake import wake
 from holdfast.paging import items
 from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
-    from holdfast.flow.choose import Rules
-    from holdfast.flow.rates import Rate
+    from holdfast.kernel.host import Host
     from holdfast.kernel.runtime import Runtime
-
-MOST_COUNTED: Final = 10_000
-"""The most waiting executions that are counted: each is read."""
-
-
-class QueueSlot(Struct, frozen=True, kw_only=True):
-    """A slot of a queue: the execution that has it, under which key, and since when."""
-
-    workflow: str
-    id: str
-    key: str
-    since: datetime
-
-
-class QueueStatus(Struct, frozen=True, kw_only=True):
-    """A queue as its home holds it. ``limit`` to ``rate_per_key`` are the numbers that hold now. ``waiting`` is how
-    many executions wait, counted up to ``MOST_COUNTED``.
-    """
-
-    paused: bool
-    limit: int
-    limit_per_key: int | None
-    rate: Rate | None
-    rate_per_key: Rate | None
-    waiting: int
-    slots: tuple[QueueSlot, ...]
-
-
-async def status_of(runtime: Runtime, partition: str, declared: Rules) -> QueueStatus:
-    """How a queue stands."""
-    store = runtime.home.store
-    head, changed = await store.get(partition), await store.get(partition, SETTINGS)
-    record = GateRecord() if head is None else decode_gate(head.body)
-    rules = _settings_in(changed).over(declared)
-    return QueueStatus(
-        paused=rules.paused,
-        limit=rules.limit,
-        limit_per_key=rules.limit_per_key,
-        rate=rules.rate,
-        rate_per_key=rules.rate_per_key,
-        waiting=await _count(runtime, partition),
-        slots=tuple(_shown(each, slot) for each, slot in record.held.items()),
-    )
-
-
-async def change(runtime: Runtime, partition: str, numbers: Mapping[str, Any]) -> None:
-    """Change settings of a queue, by their names. A change by another process in between is kept, and this one made
-    on top of it.
-    """
-    await create(partition, runtime.home)
-    while True:
-        there = await runtime.home.store.get(partition, SETTINGS)
-        body = encode_settings(replace(_settings_in(there), **numbers))
-        revision = 1 if there is None else there.revision + 1
-        item = Item(partition, SETTINGS, revision=revision, body=body)
-        put = Put(item, ABSENT if there is None else RevisionIs(there.revision))
-        try:
-            await _write(runtime, put, body)
-        except Refused:
-            continue
-        wake(partition, runtime.home, runtime.host)
-        return
-
-
-async def _count(runtime: Runtime, partition: str) -> int:
-    """The number of places. One that was just admitted may be among them."""
-    count = 0
-    for shard in shards_of(partition):
-        async for _ in items(runtime.home.store, shard, prefix=PLACE_PREFIX):
-            count += 1
-            if count >= MOST_COUNTED:
-                return count
-    return count
-
-
-def stored_rate(rate: Rate | None) -> StoredRate | None:
-    """A rate as settings hold it."""
-    return None if rate is None else StoredRate(rate.count, milliseconds(rate.per), rate.burst)
-
+    from holdfast.ports import Home
 
 AS_IT_IS_DECLARED: Final[Mapping[str, Any]] = dict.fromkeys(("limit", "limit_per_key", "rate", "rate_per_key"), UNSET)
 """The numbers without any change."""
 
+MOST_PURGES: Final = 100
+"""The most keys for which orders are kept."""
 
-async def _write(runtime: Runtime, put: Put, body: bytes) -> None:
-    """Write settings and have the gate look. Raises ``Refused`` if others have changed them meanwhile."""
+LATE_MS: Final = 600_000
+"""So long an order that is done is kept, where writes are paid: a place comes behind the head of its execution, and a
+worker writes it after a minute if it did not.
+"""
 
-    def ours(there: Item | None) -> bool:
-        return there is not None and there.revision == put.item.revision and there.body == body
-
-    await write_for_caller(runtime.home.store, put, make_due(put.item.partition, runtime.clock.now_ms()), ours=ours)
+Amend = Callable[[Settings], Settings]
 
 
-def _settings_in(item: Item | None) -> Settings:
+async def change(runtime: Runtime, partition: str, numbers: Mapping[str, Any]) -> None:
+    """Change settings of a queue, by their names. Raises ``NotFound``."""
+    await amend(runtime.home, partition, lambda settings: replace(settings, **numbers), runtime.clock.now_ms())
+    wake(partition, runtime.home, runtime.host)
+
+
+async def order_purge(runtime: Runtime, partition: str, key: str | None) -> None:
+    """Order that what waits now is ended. The worker that decides for the queue carries it out. Raises ``NotFound``."""
+    now = runtime.clock.now_ms()
+    order = Purge(key, await _last_since(runtime.home, partition, now))
+    await amend(runtime.home, partition, partial(_with_order, order, partition), now)
+    wake(partition, runtime.home, runtime.host)
+
+
+async def note_done(gate: str, done: Collection[Purge], host: Host) -> None:
+    """Note that orders are carried out. One that was given again meanwhile is another one, and stays as it is."""
+
+    def noted(settings: Settings) -> Settings:
+        return replace(
+            settings, purges=tuple(replace(each, done=each.done or each in done) for each in settings.purges)
+        )
+
+    await amend(host.home, gate, noted, None)
+
+
+def in_force(purges: Sequence[Purge], now: int) -> tuple[Purge, ...]:
+    """The orders that are not done, or were given not long ago: a place may show itself late."""
+    return tuple(each for each in purges if not each.done or each.until + LATE_MS > now)
+
+
+async def amend(home: Home, partition: str, change: Amend, due_at: int | None) -> None:
+    """Write settings, and have the gate look unless ``due_at`` is ``None``. A change by another process in between
+    is kept, and this one made on top of it.
+    """
+    while True:
+        there = await home.store.get(partition, SETTINGS)
+        before = settings_in(there)
+        after = change(before)
+        if after == before and there is not None:
+            return
+        body = encode_settings(after)
+        revision = 1 if there is None else there.revision + 1
+        put = Put(
+            Item(partition, SETTINGS, revision=revision, body=body),
+            ABSENT if there is None else RevisionIs(there.revision),
+        )
+        roused = () if due_at is None else (make_due(partition, due_at),)
+        try:
+            await write_for_caller(home.store, put, *roused, ours=partial(_is, put.item))
+        except Refused as refused:
+            if refused.index == 1:
+                raise NotFound(f"there is no queue {name_of(partition)!r}: no worker with it has run yet") from None
+        else:
+            return
+
+
+def settings_in(item: Item | None) -> Settings:
+    """What an item with settings says."""
     return AS_DECLARED if item is None else decode_settings(item.body)
 
 
-def _shown(execution: str, slot: Slot) -> QueueSlot:
-    workflow, _, id = execution.removeprefix(keys.EXECUTIONS).partition("#")
-    return QueueSlot(workflow=workflow, id=id, key=slot.key, since=moment(slot.since))
+def _with_order(order: Purge, partition: str, settings: Settings) -> Settings:
+    others = [each for each in in_force(settings.purges, order.until) if each.key != order.key]
+    order = max((order, *(each for each in settings.purges if each.key == order.key)), key=lambda each: each.until)
+    others.sort(key=lambda each: (each.done, -each.until))
+    if len(others) >= MOST_PURGES and not others[MOST_PURGES - 1].done:
+        raise InvalidState(f"{MOST_PURGES} purges of queue {name_of(partition)!r} are under way; try again later")
+    return replace(settings, purges=(*others[: MOST_PURGES - 1], replace(order, done=False)))
+
+
+async def _last_since(home: Home, gate: str, now: int) -> int:
+    """Since when that waits which has come last: by a process whose clock is ahead, it may seem to come only later."""
+    last = now
+    for shard in shards_of(gate):
+        async for place in items(home.store, shard, prefix=PLACE_PREFIX, after=f"{PLACE_PREFIX}{now:015d}"):
+            last = max(last, since_of(place.sort))
+    return last
+
+
+def _is(written: Item, there: Item | None) -> bool:
+    return there is not None and there.revision == written.revision and there.body == written.body

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final
 
@@ -95,6 +95,11 @@ class Chooser:
         """The smallest rank of all that wait."""
         return min((lane.waiting[0].rank for lane in self._lanes.values() if lane.waiting), default=None)
 
+    @property
+    def first_place(self) -> str | None:
+        """The place of what has waited for longest."""
+        return min(self._places, default=None)
+
     # ── What changes ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, place: Waiting) -> bool:
@@ -124,6 +129,21 @@ class Chooser:
             lane.step, lane.parked = 1 / rules.weight(lane.key), True
             if lane.waiting and not self._is_full(lane):
                 self._line_up(lane)
+
+    def take_out(self, wanted: Callable[[Waiting], bool]) -> list[Waiting]:
+        """Take all of these out, as if they had never come."""
+        taken: list[Waiting] = []
+        for lane in self._lanes.values():
+            out = [each for each in lane.waiting if wanted(each)]
+            if out:
+                taken += out
+                gone = {each.sort for each in out}
+                lane.waiting = [each for each in lane.waiting if each.sort not in gone]
+                heapify(lane.waiting)
+                self._places -= gone
+        if taken:
+            self.change(self.rules)
+        return taken
 
     def forget_idle(self, now_us: int) -> None:
         """Drop what says nothing any more: arrival times that are past, and keys that have had their turn."""

@@ -1,5 +1,7 @@
 """A round of a gate: look who has ended, choose who begins, and write both in one commit before anything begins.
 
+Where a write of several items costs nothing more, what begins in this process begins by that same commit.
+
 Each step depends on the heads of executions alone. What is in memory, what was woken and what a place says only decide
 how soon a step comes. These are the writes, and what continues them if the process stops around one:
 
@@ -23,8 +25,9 @@ from msgspec import Struct
 
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreError
-from holdfast.flow.beginning import begin, watch
+from holdfast.flow.beginning import begin, decide_and_begin, watch
 from holdfast.flow.choose import Waiting
+from holdfast.flow.purging import End, is_under_way, line_up, purge_some
 from holdfast.flow.record import (
     PLACE_PREFIX,
     QUEUED,
@@ -33,6 +36,7 @@ from holdfast.flow.record import (
     encode,
     shard_of,
     shards_of,
+    since_of,
     waiting_of,
 )
 from holdfast.items import Delete, Item, OwnerIs, Update
@@ -42,6 +46,7 @@ from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
     from holdfast.flow.gate import Books, Gate
+    from holdfast.flow.record import Declared
     from holdfast.kernel.host import Host
 
 GATHER_MS: Final = 50
@@ -64,15 +69,18 @@ SCAN_SHARE: Final = 20
 
 
 class Decision(Struct):
-    """What changes: slots that are free, executions that begin, places that are of no use any more."""
+    """What changes: slots that are free, executions that begin, places that are of no use any more. ``begun`` are those
+    that have begun in the same write.
+    """
 
     freed: list[str]
     chosen: list[Waiting]
     gone: list[Waiting]
     unbegun: list[str]
+    begun: frozenset[str] = frozenset()
 
 
-async def run_round(gate: Gate, most_waiting: int | None, closed: Sequence[str], host: Host) -> Next:
+async def run_round(gate: Gate, declared: Declared, closed: Sequence[str], end: End, host: Host) -> Next:
     """One round. ``closed`` are the statuses of executions that are over."""
     books, now = gate.open_books, host.clock.now_ms()
     if host.home.writes_are_paid and now < books.decided_at + GATHER_MS:
@@ -80,31 +88,45 @@ async def run_round(gate: Gate, most_waiting: int | None, closed: Sequence[str],
     decision = Decision([], [], [], [])
     await _look(gate, decision, closed, host)
     await read_places(gate, host)
+    decision.gone += await purge_some(gate, end, host)
     picked = await _choose(books, decision, host)
-    full = most_waiting is not None and books.chooser.waiting >= most_waiting
-    if decision.freed or decision.chosen or decision.gone or full != books.full:
+    full = declared.most_waiting is not None and books.waiting >= declared.most_waiting
+    if decision.freed or decision.chosen or decision.gone or full != books.full or not books.is_told:
         books.full = full
-        await _write(gate, decision, host)
+        await _write(gate, decision, declared, host)
     await _begin(gate, decision, host)
-    if picked == MOST_CHOSEN or decision.gone or books.suspects or books.came:
+    if picked == MOST_CHOSEN or decision.gone or books.suspects or books.came or books.purging:
         return AGAIN
     return _next(gate, host)
 
 
-async def read_places(gate: Gate, host: Host) -> None:
-    """Take in the places that this process has written, and those of others if they may have come."""
+async def read_places(gate: Gate, host: Host, *, at_once: bool = False) -> None:
+    """Take in the places that this process has written, and those of others if they may have come: after a slow reading
+    not ``at_once``, unless it has to be.
+    """
     books, now = gate.open_books, host.clock.now_ms()
     came, books.came = books.came, []
     for waiting in came:
-        books.chooser.add(waiting)
-    if not books.lookup or now < books.scanned_at + SCAN_SHARE * books.scan_ms:
+        line_up(books, waiting)
+    if not books.lookup or (not at_once and now < books.scanned_at + SCAN_SHARE * books.scan_ms):
         return
     books.lookup = False
     for shard in shards_of(gate.partition):
         async for item in items(host.home.store, shard, prefix=PLACE_PREFIX):
-            books.chooser.add(waiting_of(item))
+            if not _has_begun(waiting := waiting_of(item), books):
+                line_up(books, waiting)
     books.scanned_at = host.clock.now_ms()
     books.scan_ms = books.scanned_at - now
+    if books.purges_read_at is None:
+        books.purges_read_at = books.scanned_at
+
+
+def _has_begun(waiting: Waiting, books: Books) -> bool:
+    """Whether a place is of no use any more, and about to be deleted: what waits there has its slot. If it waits again
+    nevertheless, a later look finds it once the slot is free.
+    """
+    slot = books.held.get(waiting.partition)
+    return slot is not None and since_of(waiting.sort) <= slot.since
 
 
 async def _look(gate: Gate, decision: Decision, closed: Sequence[str], host: Host) -> None:
@@ -157,34 +179,37 @@ async def _heads(partitions: Sequence[str], host: Host) -> Sequence[Item | None]
     return await asyncio.gather(*(host.home.store.get(partition) for partition in partitions))
 
 
-async def _write(gate: Gate, decision: Decision, host: Host) -> None:
+async def _write(gate: Gate, decision: Decision, declared: Declared, host: Host) -> None:
     """Make the decision durable, before anything begins by it. Raises ``Fenced``."""
     books, now = gate.open_books, host.clock.now_ms()
     books.chooser.forget_idle(now * 1000)
     record = GateRecord(
         held=books.held,
         arrivals=books.chooser.arrivals,
-        waiting=books.chooser.waiting,
+        waiting=books.waiting,
         full=books.full,
-        limit=books.chooser.rules.limit,
-        limit_per_key=books.chooser.rules.limit_per_key,
-    )
+    ).with_numbers(declared.rules, declared.most_waiting)
     update = Update(
         partition=gate.partition, when=OwnerIs(host.home.owner, gate.epoch), due_at=now, body=encode(record)
     )
+    books.decided_at, books.is_told = now, True
     together = () if host.home.writes_are_paid else _deletes(gate, decision)
+    if decision.chosen and not host.home.writes_are_paid:
+        chosen = [each.partition for each in decision.chosen]
+        decision.begun = await decide_and_begin((update, *together), chosen, gate, host)
+        if decision.begun:
+            return
     try:
         await write_until_known(host.home.store, update, *together, ours=lambda _there: False)
     except Refused as refused:
         raise Fenced(f"{gate.partition}: {refused}") from None
-    books.decided_at = host.clock.now_ms()
 
 
 async def _begin(gate: Gate, decision: Decision, host: Host) -> None:
     held = gate.open_books.held
     waiting = [*decision.unbegun, *(each.partition for each in decision.chosen)]
     gate.open_books.begun_at.update(dict.fromkeys(waiting, host.clock.now_ms()))
-    begins = (begin(partition, held[partition].epoch, gate, host) for partition in waiting)
+    begins = (begin(each, held[each].epoch, gate, host) for each in waiting if each not in decision.begun)
     deletes = _deletes(gate, decision) if host.home.writes_are_paid else ()
     await asyncio.gather(*begins, *(_delete(each, host) for each in deletes))
     if decision.chosen:
@@ -224,7 +249,7 @@ def next_at(gate: Gate, host: Host) -> int:
 
 def is_busy(gate: Gate) -> bool:
     """Whether something runs or waits in the queue."""
-    return bool(gate.open_books.held or gate.open_books.chooser.waiting)
+    return bool(gate.open_books.held or gate.open_books.waiting or is_under_way(gate.open_books))
 
 
 def look_ms(host: Host) -> int:

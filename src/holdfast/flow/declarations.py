@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -13,10 +13,12 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import DuplicateName, HoldfastError, InvalidInput
-from holdfast.flow.changing import AS_IT_IS_DECLARED, QueueStatus, change, status_of, stored_rate
+from holdfast.flow.changing import AS_IT_IS_DECLARED, change, order_purge
 from holdfast.flow.choose import Rules
 from holdfast.flow.rates import Rate
-from holdfast.flow.record import partition_of
+from holdfast.flow.record import create, partition_of
+from holdfast.flow.settings import stored_rate
+from holdfast.flow.standing import QueueStatus, status_of
 from holdfast.kernel.runtime import Connect, Declares
 from holdfast.keys import check_id, check_name
 
@@ -83,15 +85,15 @@ class Queue:
 
     async def status(self) -> QueueStatus:
         """How it stands: the numbers that hold, how many wait, and who has its slots."""
-        return await status_of(self.connect(), self.partition, self.rules)
+        return await status_of(self.connect(), self.partition, self)
 
     async def pause(self) -> None:
         """Let nothing begin until ``resume``. What has begun goes on, and what is started waits."""
-        await change(self.connect(), self.partition, {"paused": True})
+        await self._change({"paused": True})
 
     async def resume(self) -> None:
         """Let executions begin again."""
-        await change(self.connect(), self.partition, {"paused": False})
+        await self._change({"paused": False})
 
     async def change(
         self,
@@ -108,20 +110,32 @@ class Queue:
 
         Raises ``InvalidInput``.
         """
-        numbers: dict[str, Any] = {}
-        if limit is not UNSET:
-            numbers["limit"] = _whole("limit", limit, MOST_HELD) or MOST_HELD
-        if limit_per_key is not UNSET:
-            numbers["limit_per_key"] = _whole("limit_per_key", limit_per_key, MOST_HELD)
-        if rate is not UNSET:
-            numbers["rate"] = stored_rate(_rate("rate", rate))
-        if rate_per_key is not UNSET:
-            numbers["rate_per_key"] = stored_rate(_rate("rate_per_key", rate_per_key))
-        await change(self.connect(), self.partition, numbers)
+        await self._change(numbers_of(limit, limit_per_key, rate, rate_per_key))
 
     async def reset(self) -> None:
         """Have the numbers be those of the code again. A pause stays."""
-        await change(self.connect(), self.partition, AS_IT_IS_DECLARED)
+        await self._change(AS_IT_IS_DECLARED)
+
+    async def purge(self, key: str | None = None) -> None:
+        """End what waits now, of a key or all of it, as ``CANCELLED``. The order is durable when this returns, and the
+        worker that decides for the queue carries it out, as soon as one runs; the next one goes on if it dies (G15).
+
+            await mail.purge(key="acme")
+
+        What has begun goes on, what is started later waits as ever, and none that is covered begins once the worker has
+        the order. One that has begun before and was retried waits for its slot, to clean up. A repeat does no harm.
+        Raises ``InvalidInput``.
+        """
+        if key is not None:
+            check_queue_key(key)
+        runtime = self.connect()
+        await create(self.partition, runtime.home, self)
+        await order_purge(runtime, self.partition, key)
+
+    async def _change(self, numbers: Mapping[str, Any]) -> None:
+        runtime = self.connect()
+        await create(self.partition, runtime.home, self)
+        await change(runtime, self.partition, numbers)
 
 
 def queue(
@@ -151,6 +165,30 @@ def queue(
         raise DuplicateName(f"two queues are called {name!r}; give one of them another name")
     app.registry.queues[name] = declared
     return declared
+
+
+def numbers_of(
+    limit: int | UnsetType | None,
+    limit_per_key: int | UnsetType | None,
+    rate: Rate | UnsetType | None,
+    rate_per_key: Rate | UnsetType | None,
+) -> dict[str, Any]:
+    """The settings that a change makes of these numbers. Raises ``InvalidInput``."""
+    numbers: dict[str, Any] = {}
+    if limit is not UNSET:
+        numbers["limit"] = _whole("limit", limit, MOST_HELD) or MOST_HELD
+    if limit_per_key is not UNSET:
+        numbers["limit_per_key"] = _whole("limit_per_key", limit_per_key, MOST_HELD)
+    if rate is not UNSET:
+        numbers["rate"] = stored_rate(_rate("rate", rate))
+    if rate_per_key is not UNSET:
+        numbers["rate_per_key"] = stored_rate(_rate("rate_per_key", rate_per_key))
+    return numbers
+
+
+def check_queue_key(key: str) -> str:
+    """A key of executions in a queue; empty is that of those that were given none. Raises ``InvalidInput``."""
+    return key if key == "" else check_id("the key of a queued start", key)
 
 
 def check_key_path(path: str | None) -> str | None:

@@ -12,6 +12,7 @@ from holdfast.items import Item
 from holdfast.kernel.entity import Entity, Unloaded
 
 if TYPE_CHECKING:
+    from holdfast.flow.settings import Purge
     from holdfast.kernel.model import Model
 
 
@@ -22,6 +23,10 @@ class Books(Struct):
     has written. ``lookup``: others may have come from elsewhere. Times are in milliseconds: when all slots were last
     looked at, when all places were last read and for how long, when the last decision was written, and when each
     execution with a slot was last to begin.
+
+    ``purges`` are the orders to end what waits, and when all places were read since. ``purging`` is what they cover, by
+    its place, and ``spared`` the places of what was asked to stop and waits on. ``is_told``: the head of the queue has
+    the numbers of this code.
     """
 
     held: dict[str, Slot]
@@ -35,6 +40,16 @@ class Books(Struct):
     decided_at: int = 0
     full: bool = False
     begun_at: dict[str, int] = {}
+    purges: tuple[Purge, ...] = ()
+    purges_read_at: int | None = None
+    purging: dict[str, Waiting] = {}
+    spared: set[str] = set()
+    is_told: bool = True
+
+    @property
+    def waiting(self) -> int:
+        """How many executions wait."""
+        return self.chooser.waiting + len(self.purging)
 
 
 class Gate(Entity):

@@ -7,18 +7,19 @@ each try would be a write.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from holdfast.coordination.lease import Closed, Held
+from holdfast.flow.changing import settings_in
 from holdfast.flow.deciding import is_busy, next_at, read_places, run_round
 from holdfast.flow.declarations import Queue
 from holdfast.flow.gate import Gate, books_of
-from holdfast.flow.record import DECIDING, PLACE_PREFIX, RESTING, SETTINGS, create, decode_gate, shards_of
-from holdfast.flow.settings import AS_DECLARED, decode_settings
+from holdfast.flow.purging import End, take_in
+from holdfast.flow.record import DECIDING, PLACE_PREFIX, RESTING, SETTINGS, create, decode_gate, shards_of, since_of
 from holdfast.items import Item
 from holdfast.kernel.entity import Unloaded
 from holdfast.kernel.host import settled
@@ -26,7 +27,7 @@ from holdfast.kernel.outcomes import Ended, Left, Next, Rest
 from holdfast.kernel.turn import run_turn
 
 if TYPE_CHECKING:
-    from holdfast.flow.choose import Rules
+    from holdfast.flow.settings import Settings
     from holdfast.kernel.host import Host
     from holdfast.kernel.runtime import Runtime
 
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
 class Gates(Struct, frozen=True, kw_only=True):
     """The programming model of queues, and the stages of their turns. One per worker.
 
-    ``closed`` are the statuses of executions that are over.
+    ``closed`` are the statuses of executions that are over; ``end`` ends one that waits.
     """
 
     runtime: Runtime
     closed: Sequence[str]
+    end: End
     blocked: str = ""
     claimable: tuple[str, ...] = (RESTING, DECIDING)
     running: str = DECIDING
@@ -70,7 +72,7 @@ class Gates(Struct, frozen=True, kw_only=True):
         """
         head = await host.home.store.get(entity.partition)
         if head is None:
-            await create(entity.partition, host.home)
+            await create(entity.partition, host.home, self._declared(entity.partition))
             return True
         if head.owner is None:
             return head.due_at is not None or await _has_place(entity.partition, host)
@@ -91,23 +93,27 @@ class Gates(Struct, frozen=True, kw_only=True):
 
     async def load(self, entity: Gate, unloaded: Unloaded, host: Host, /) -> None:
         """See ``Stages``. The places are read by the first round."""
-        rules = await self._rules(entity.partition, host)
-        entity.books = books_of(decode_gate(unloaded.head.body), rules)
-        entity.books.looked_at = host.clock.now_ms()
+        declared = self._declared(entity.partition)
+        settings = await _settings(entity.partition, host)
+        record = decode_gate(unloaded.head.body)
+        entity.books = books = books_of(record, settings.over(declared.rules))
+        books.looked_at = host.clock.now_ms()
+        books.is_told = record == record.with_numbers(declared.rules, declared.most_waiting)
+        take_in(books, settings.purges, host.clock.now_ms())
         entity.unloaded = None
 
     async def receive(self, entity: Gate, _head: Item | None, host: Host, /) -> None:
         """See ``Stages``. What has come is not known: a place, or another number."""
-        books = entity.open_books
+        books, settings = entity.open_books, await _settings(entity.partition, host)
         books.lookup = True
-        if (rules := await self._rules(entity.partition, host)) != books.chooser.rules:
+        take_in(books, settings.purges, host.clock.now_ms())
+        if (rules := settings.over(self._declared(entity.partition).rules)) != books.chooser.rules:
             books.chooser.change(rules)
 
     async def run(self, entity: Gate, host: Host, /) -> Next:
         """See ``Stages``."""
-        queue = self.queue_of(entity.partition)
         if not _stops(host):
-            found = await run_round(entity, None if queue is None else queue.most_waiting, self.closed, host)
+            found = await run_round(entity, self._declared(entity.partition), self.closed, self.end, host)
             if not _stops(host):
                 return found
         return await self.rest(entity, host)
@@ -116,7 +122,7 @@ class Gates(Struct, frozen=True, kw_only=True):
         """See ``Stages``."""
         if not is_busy(entity):
             entity.open_books.lookup = True  # where writes are paid, a place does not make the gate due
-            await read_places(entity, host)
+            await read_places(entity, host, at_once=True)  # no process looks after this
         if not is_busy(entity):
             return Rest(RESTING, None)
         return Rest(RESTING, host.clock.now_ms() if host.draining else next_at(entity, host))
@@ -135,12 +141,10 @@ class Gates(Struct, frozen=True, kw_only=True):
         """See ``Stages``."""
         host.failed(entity, error)
 
-    async def _rules(self, partition: str, host: Host) -> Rules:
-        """The numbers that hold: those that were declared, and what was changed since."""
+    def _declared(self, partition: str) -> Queue:
         queue = self.queue_of(partition)
         assert queue is not None, "only what is served here is worked on here"
-        there = await host.home.store.get(partition, SETTINGS)
-        return (AS_DECLARED if there is None else decode_settings(there.body)).over(queue.rules)
+        return queue
 
 
 def heard(runtime: Runtime, partition: str | None) -> None:
@@ -155,11 +159,34 @@ def heard(runtime: Runtime, partition: str | None) -> None:
                 gate.has_changed(each)
 
 
-async def begin_queues(runtime: Runtime, closed: Sequence[str]) -> Gates:
+async def begin_queues(runtime: Runtime, closed: Sequence[str], end: End) -> Gates:
     """Create the heads of the declared queues, and return the model of their gates."""
-    gates = runtime.kept.get(Gates, partial(_listening, runtime, closed))
-    await asyncio.gather(*(create(queue.partition, runtime.home) for queue in runtime.registry.queues.values()))
+    gates = runtime.kept.get(Gates, partial(_listening, runtime, closed, end))
+    await asyncio.gather(*(create(each.partition, runtime.home, each) for each in runtime.registry.queues.values()))
     return gates
+
+
+async def _settings(gate: str, host: Host) -> Settings:
+    """What was changed since the queue was declared."""
+    return settings_in(await host.home.store.get(gate, SETTINGS))
+
+
+class Decided(Struct, frozen=True):
+    """How a queue stands for which this process decides: ``oldest_ms`` is for how long the first has waited."""
+
+    waiting: int
+    held: int
+    oldest_ms: int
+
+
+def decided_here(runtime: Runtime, host: Host) -> Iterator[tuple[str, Decided]]:
+    """The queues for which this process decides, by name: numbers in memory."""
+    for name, queue in runtime.registry.queues.items():
+        gate = host.entities.get(queue.partition)
+        if isinstance(gate, Gate) and (books := gate.books) is not None:
+            first = books.chooser.first_place
+            oldest_ms = 0 if first is None else max(0, host.clock.now_ms() - since_of(first))
+            yield name, Decided(books.waiting, len(books.held), oldest_ms)
 
 
 async def _has_place(gate: str, host: Host) -> bool:
@@ -172,8 +199,8 @@ def _stops(host: Host) -> bool:
     return host.draining
 
 
-def _listening(runtime: Runtime, closed: Sequence[str]) -> Gates:
-    gates = Gates(runtime=runtime, closed=closed)
+def _listening(runtime: Runtime, closed: Sequence[str], end: End) -> Gates:
+    gates = Gates(runtime=runtime, closed=closed, end=end)
     runtime.wake_listeners.add_for_all(partial(heard, runtime))
     return gates
 

@@ -13,11 +13,11 @@ from holdfast.clock import MS_PER_SECOND
 from holdfast.containment import contained_call
 from holdfast.duration import milliseconds
 from holdfast.errors import DuplicateName, InvalidInput
-from holdfast.flow.changing import stored_rate
 from holdfast.flow.lending import Numbers
 from holdfast.flow.overrides import LimitStatus, override, status_of
 from holdfast.flow.permits import KEY_PREFIX, Wanted
 from holdfast.flow.rates import Rate
+from holdfast.flow.settings import stored_rate
 from holdfast.kernel.runtime import Connect, Declares
 from holdfast.keys import LIMITS, check_id, check_name
 

@@ -8,15 +8,17 @@ adds an epoch, so a permission that was given before is of no use any more.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 from zlib import crc32
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast import keys
 from holdfast.codec.stored import stored
-from holdfast.flow.choose import Waiting
+from holdfast.flow.choose import Rules, Waiting
+from holdfast.flow.settings import StoredRate, stored_rate
 from holdfast.items import ABSENT, EXISTS, Item, Put, Update
 from holdfast.persist import write_for_caller
 from holdfast.ports import Home
@@ -37,6 +39,16 @@ DECIDING: Final = "RUNNING"
 
 UNSEEN_MS: Final = 60_000
 """After this time a worker sees to it that the gate can find a waiting execution, unless both were written at once."""
+
+
+class Declared(Protocol):
+    """The numbers of a queue as the code has them."""
+
+    @property
+    def rules(self) -> Rules: ...
+
+    @property
+    def most_waiting(self) -> int | None: ...
 
 
 class Queueing(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
@@ -61,8 +73,8 @@ class Slot(Struct, frozen=True, gc=False, array_like=True):
 
 class GateRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The body of a queue's head. ``held`` are the slots by execution, ``arrivals`` the arrival times of its rates.
-    ``waiting`` and ``full`` are what the gate has last counted, ``limit`` and ``limit_per_key`` the numbers by which it
-    has decided.
+    ``waiting`` and ``full`` are what the gate has last counted, the others the numbers by which it has decided: who has
+    no code sees them here.
     """
 
     held: dict[str, Slot] = {}
@@ -71,6 +83,26 @@ class GateRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     full: bool = False
     limit: int = 0
     limit_per_key: int | None = None
+    rate: StoredRate | None = None
+    rate_per_key: StoredRate | None = None
+    most_waiting: int | None = None
+
+    def with_numbers(self, rules: Rules, most_waiting: int | None) -> GateRecord:
+        """The same with these numbers."""
+        return replace(
+            self,
+            limit=rules.limit,
+            limit_per_key=rules.limit_per_key,
+            rate=stored_rate(rules.rate),
+            rate_per_key=stored_rate(rules.rate_per_key),
+            most_waiting=most_waiting,
+        )
+
+    def rules(self) -> Rules:
+        """The numbers by which it has decided."""
+        rate = None if self.rate is None else self.rate.rate()
+        per_key = None if self.rate_per_key is None else self.rate_per_key.rate()
+        return Rules(self.limit, self.limit_per_key, rate, per_key)
 
 
 class PlaceBody(Struct, frozen=True, gc=False, array_like=True):
@@ -95,6 +127,16 @@ def name_of(gate: str) -> str:
     return gate.rpartition("#")[2]
 
 
+def app_of(gate: str) -> str:
+    """The name of the app that has declared a queue, from the partition of its head."""
+    return gate.removeprefix(PREFIX).partition("#")[0]
+
+
+def is_gate(partition: str) -> bool:
+    """Whether a partition is that of a queue's head, and not one of its shards."""
+    return partition.count("#") == PREFIX.count("#") + 1
+
+
 def shards_of(gate: str) -> tuple[str, ...]:
     """The partitions with the places of a queue."""
     return tuple(f"{gate}#{number}" for number in range(SHARDS))
@@ -112,6 +154,11 @@ def place_put(partition: str, waits: Queueing) -> Put:
     )
 
 
+def since_of(place: str) -> int:
+    """Since when the execution waits whose place has this sort key (milliseconds)."""
+    return int(place[len(PLACE_PREFIX) :].partition("#")[0])
+
+
 def waiting_of(place: Item) -> Waiting:
     """What a place says."""
     body = _decode_place(place.body)
@@ -124,9 +171,10 @@ def shard_of(waiting: Waiting) -> str:
     return str(crc32(waiting.partition.removeprefix(keys.EXECUTIONS).encode()) % SHARDS)
 
 
-async def create(gate: str, home: Home) -> None:
+async def create(gate: str, home: Home, declared: Declared) -> None:
     """Create the head of a queue, unless it is there."""
-    head = Item(partition=gate, status=RESTING, body=encode(GateRecord()))
+    body = encode(GateRecord().with_numbers(declared.rules, declared.most_waiting))
+    head = Item(partition=gate, status=RESTING, body=body)
     await write_for_caller(home.store, Put(head, ABSENT), ours=lambda there: there is not None)
 
 
@@ -135,13 +183,15 @@ def make_due(gate: str, now: int) -> Update:
     return Update(partition=gate, when=EXISTS, due_at=now, add_revision=1)
 
 
-async def rouse(gate: str, home: Home, now: int) -> None:
+async def rouse(gate: str, home: Home, declared: Declared | None, now: int) -> None:
     """Have a gate look that no process has: one that has it looks by itself, and a write of each start would be too
     much for one item.
     """
     head = await home.store.get(gate)
     if head is None:
-        await create(gate, home)
+        if declared is None:  # a worker with its code creates it, and reads all places then
+            return
+        await create(gate, home, declared)
     if head is None or (head.owner is None and head.due_at is None):
         await home.store.write(make_due(gate, now))
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.codec.stored import stored
+from holdfast.duration import milliseconds
 from holdfast.flow.choose import Rules
 from holdfast.flow.rates import Rate
 
@@ -25,7 +26,21 @@ class StoredRate(Struct, frozen=True, array_like=True):
         return Rate(self.count, self.per_ms / 1000, self.burst)
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class Purge(Struct, frozen=True, array_like=True):
+    """An order to end what waits: of a key or of all, what has come up to a time (milliseconds). One that is ``done``
+    still holds for what shows itself late.
+    """
+
+    key: str | None
+    until: int
+    done: bool = False
+
+    def covers(self, key: str, since: int) -> bool:
+        """Whether it is about an execution of this key that waits since then."""
+        return since <= self.until and self.key in (None, key)
+
+
+class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was changed; ``UNSET`` is as declared, ``None`` no limit."""
 
     limit: int | UnsetType = UNSET
@@ -33,6 +48,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     rate: StoredRate | UnsetType | None = UNSET
     rate_per_key: StoredRate | UnsetType | None = UNSET
     paused: bool = False
+    purges: tuple[Purge, ...] = ()
 
     def over(self, declared: Rules) -> Rules:
         """The numbers that hold."""
@@ -50,6 +66,11 @@ AS_DECLARED: Final = Settings()
 
 encode_settings: Final = msgspec.json.Encoder().encode
 decode_settings: Final = stored(Settings, "the settings of a queue")
+
+
+def stored_rate(rate: Rate | None) -> StoredRate | None:
+    """A rate as it is stored."""
+    return None if rate is None else StoredRate(rate.count, milliseconds(rate.per), rate.burst)
 
 
 def _rate(stored: StoredRate | None) -> Rate | None:

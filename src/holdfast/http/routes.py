@@ -43,9 +43,10 @@ from holdfast.commands.execution import (
 )
 from holdfast.commands.message import DropParked, ListParked, Publish, Redrive, ShowParked
 from holdfast.commands.overview import Overview
+from holdfast.commands.queue import ChangeQueue, ListQueues, PauseQueue, PurgeQueue, ResetQueue, ResumeQueue, ShowQueue
 from holdfast.commands.right import Right
 from holdfast.commands.system import ListAudit, ListLeases, ListOutbox, ListSchedules, ListWorkers
-from holdfast.http import actors, callbacks, events, executions, metrics, repairs, showing, states, system
+from holdfast.http import actors, callbacks, events, executions, metrics, queues, repairs, showing, states, system
 from holdfast.http.api import Call, Handler, Options, Served
 from holdfast.http.messages import Request, Response, json_response
 from holdfast.http.problems import Problem
@@ -111,15 +112,16 @@ def _route(method: str, path: str, command: type[Command[Any]], handle: Handler)
     return Route(method=method, path=path, command=command, right=NAMED[command].right, handle=handle)
 
 
-def _whole(path: str, command: type[Command[Any]], handle: Handler) -> Route:
+def _whole(path: str, command: type[Command[Any]], handle: Handler, method: str = "GET") -> Route:
     """A route about the whole home: callers that are confined to a tenant are refused."""
-    return replace(_route("GET", path, command, handle), verify=system.whole_home)
+    return replace(_route(method, path, command, handle), verify=system.whole_home)
 
 
 _EXECUTION: Final = "/v1/workflows/{workflow}/{id}"
 _METHOD: Final = "/v1/actors/{actor}/{key}/{method}"
 _ACTOR: Final = "/v1/actors/{actor}/{key}"
 _PARKED: Final = "/v1/dlq/{message}"
+_QUEUE: Final = "/v1/queues/{queue}"
 _CALLBACK: Final = "/v1/callbacks/{token}"
 
 ROUTES: Final = (
@@ -182,6 +184,13 @@ ROUTES: Final = (
     _whole("/v1/leases", ListLeases, system.list_leases),
     _whole("/v1/workers", ListWorkers, system.list_workers),
     _whole("/v1/audit", ListAudit, system.list_audit),
+    _whole("/v1/queues", ListQueues, queues.list_all),
+    _whole(_QUEUE, ShowQueue, queues.show),
+    _whole(f"{_QUEUE}/pause", PauseQueue, queues.control(PauseQueue), "POST"),
+    _whole(f"{_QUEUE}/resume", ResumeQueue, queues.control(ResumeQueue), "POST"),
+    _whole(f"{_QUEUE}/set", ChangeQueue, queues.change, "POST"),
+    _whole(f"{_QUEUE}/reset", ResetQueue, queues.control(ResetQueue), "POST"),
+    _whole(f"{_QUEUE}/purge", PurgeQueue, queues.purge, "POST"),
 )
 
 _BY_LENGTH: Final[dict[int, list[tuple[tuple[str, ...], Route]]]] = {}

@@ -63,6 +63,27 @@ DUE_OLDEST: Final = Family(
     "holdfast_due_oldest_seconds", "gauge", "For how long the head had been due that was due for longest."
 )
 BLOCKED: Final = Family("holdfast_blocked", "gauge", "Heads that wait for code that fits, or are parked.")
+QUEUE_WAITING: Final = Family(
+    "holdfast_queue_waiting", "gauge", "Executions that wait in a queue, told by the process that decides.", ("queue",)
+)
+QUEUE_HELD: Final = Family(
+    "holdfast_queue_held",
+    "gauge",
+    "Executions that have a slot, told by the process that decides.",
+    ("queue",),
+)
+QUEUE_OLDEST: Final = Family(
+    "holdfast_queue_oldest_seconds",
+    "gauge",
+    "For how long the first has waited; 0 if none waits.",
+    ("queue",),
+)
+QUEUE_ADMITTED: Final = Family(
+    "holdfast_queue_admitted_total", "counter", "Executions that this process let begin.", ("queue",)
+)
+QUEUE_REFUSED: Final = Family(
+    "holdfast_queue_refused_total", "counter", "Starts that were refused here because too many wait.", ("queue",)
+)
 
 FAMILIES: Final = (
     STARTED,
@@ -84,5 +105,10 @@ FAMILIES: Final = (
     DUE_HEADS,
     DUE_OLDEST,
     BLOCKED,
+    QUEUE_WAITING,
+    QUEUE_HELD,
+    QUEUE_OLDEST,
+    QUEUE_ADMITTED,
+    QUEUE_REFUSED,
 )
 """Every metric, in the order in which they are told."""

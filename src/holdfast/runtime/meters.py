@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from holdfast.flow.gates import decided_here
+from holdfast.flow.record import name_of
 from holdfast.runtime import families
 from holdfast.runtime.families import Family
 from holdfast.runtime.metrics import Watched, metered_of
@@ -61,6 +63,10 @@ class Meters:
                 self._counters[families.FENCED, ()] += 1
             case "ring_failed":
                 self._counters[families.RINGS_FAILED, ()] += int(fields["count"])
+            case "queue_admitted":
+                self._counters[families.QUEUE_ADMITTED, (name_of(fields["partition"]),)] += fields["count"]
+            case "queue_refused":
+                self._counters[families.QUEUE_REFUSED, (name_of(fields["partition"]),)] += 1
             case "loop_stalled":
                 self._counters[families.BODY_BLOCKED, ()] += 1
             case "swept":
@@ -125,6 +131,11 @@ class Meters:
         host: Host | None = runtime.host
         yield Point(families.RUNNING, (), 0 if host is None else host.running)
         yield Point(families.RESIDENT, (), 0 if host is None else len(host.entities))
+        if host is not None:
+            for queue, stands in decided_here(runtime, host):
+                yield Point(families.QUEUE_WAITING, (queue,), stands.waiting)
+                yield Point(families.QUEUE_HELD, (queue,), stands.held)
+                yield Point(families.QUEUE_OLDEST, (queue,), stands.oldest_ms / 1000)
 
 
 def meters_of(app: Watched) -> Meters:

@@ -28,6 +28,13 @@ class Watch(Protocol):
         ...
 
 
+class Allowed(Struct):
+    """How many executions of a queue may have begun and not have ended, in all and of each key."""
+
+    limit: int
+    limit_per_key: int | None = None
+
+
 class Attempt(Struct, frozen=True):
     """One call of the ledger: when (virtual seconds), by which process, under which key."""
 
@@ -47,6 +54,8 @@ class Ledger:
         self.notes: dict[str, Any] = {}
         """Notes between a user and the steps, outside of everything durable."""
         self.happened: Counter[Happening] = Counter()
+        self.allowed: dict[str, Allowed] = {}
+        """What may have begun, by queue: as the tests say it, and not the code under test."""
         self._watch = watch
         self._parts: dict[str, Ledger] = {}
 
@@ -56,6 +65,14 @@ class Ledger:
             part = self._parts[name] = copy(self)
             part.notes = {}
         return self._parts[name]
+
+    def allow(self, queue: str, limit: int, limit_per_key: int | None = None) -> None:
+        """Say how many executions of a queue may have begun and not have ended, from now on. Where it was less before,
+        nothing is known of when more may.
+        """
+        known = self.allowed.setdefault(queue, Allowed(limit, limit_per_key))
+        known.limit = max(known.limit, limit)
+        known.limit_per_key = limit_per_key
 
     def effect(self, value: T, *, key: str | None = None) -> T:
         """Change the world from inside a step, under the step's idempotency key. Returns ``value``.

@@ -86,7 +86,7 @@ class WatchedData(MemoryData):
         self._timeline = timeline
         self._recorded: dict[tuple[str, str, int], frozenset[str]] = {}
         self._at_work: dict[str, int] = {}
-        self._queues = QueueWatch(self._whole_of)
+        self.queues = QueueWatch(self._whole_of)
 
     def set(self, item: Item) -> None:
         """See ``MemoryData.set``."""
@@ -163,7 +163,7 @@ class WatchedData(MemoryData):
             status = None if before is None or _begins_anew(before, head) else before.status
             if head.status != status and head.status not in TRANSITIONS[status]:
                 self._complain(head, f"it went from {status} to {head.status}")
-            self.violations += self._queues.look(before, head)
+            self.violations += self.queues.look(before, head)
 
     def _check_segment(self, before: Item | None, segment: Item) -> None:
         if before is not None:

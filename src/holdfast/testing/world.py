@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from random import Random
 from typing import Any, Final, Protocol
@@ -19,7 +19,7 @@ from holdfast.testing.actor_oracles import ActorWatch, let_go
 from holdfast.testing.called import Environment, Exchange, FaultyCalls
 from holdfast.testing.faults import NO_FAULTS, FaultCounts, FaultPlan
 from holdfast.testing.faulty import on_wire
-from holdfast.testing.ledger import Ledger
+from holdfast.testing.ledger import Allowed, Ledger
 from holdfast.testing.oracles import WatchedData, WatchedStore, is_quiet
 from holdfast.testing.process import Process
 from holdfast.testing.virtual_time import Timeline, VirtualClock, VirtualTimeLoop
@@ -52,6 +52,9 @@ class Database(Protocol):
     def attempted(self, key: str, process: str, *, excused: bool) -> None:
         """A process performs the operation with this idempotency key. See ``WatchedData.attempted``."""
         ...
+
+    def watch_queues(self, allowed: Mapping[str, Allowed]) -> None:
+        """Complain when more executions of a queue have begun than these numbers allow, if it sees every write."""
 
     def violations(self) -> list[str]:
         """The writes that must not have happened."""
@@ -89,6 +92,9 @@ class MemoryDatabase(Database):
     def attempted(self, key: str, process: str, *, excused: bool) -> None:
         self.data.attempted(key, process, excused=excused)
 
+    def watch_queues(self, allowed: Mapping[str, Allowed]) -> None:
+        self.data.queues.allowed = allowed
+
     def violations(self) -> list[str]:
         return self.data.violations
 
@@ -119,6 +125,7 @@ class World:
         self.loop = loop
         self.database: Database = database or MemoryDatabase(timeline)
         self.ledger = Ledger(self._attempted)
+        self.database.watch_queues(self.ledger.allowed)
         self.counts = FaultCounts()
         self.processes: list[Process] = []
         self.clients: list[Process] = []

@@ -25,6 +25,7 @@ from holdfast.workflows.record import (
 )
 from holdfast.workflows.view import Trouble, process_of
 from holdfast.workflows.waits import ACTOR, CALLBACK, CHILD, EXECUTION, SEND, SIGNAL, STEP, TIMER
+from holdfast.workflows.why_queued import ahead_of, queued
 
 if TYPE_CHECKING:
     from holdfast.workflows.status import Awaited
@@ -155,13 +156,7 @@ def _ownership(view: View, now: datetime) -> Iterator[Trouble]:
     if view.owner is not None:
         yield from _owned(view, view.owner, now)
     elif status.status == QUEUED:
-        yield Trouble(
-            tone=INFO,
-            title="it waits in the queue of its workflow",
-            text="It begins when a slot and a token are free, and its turn among the keys has come. A worker with the "
-            "queue in its code decides that: without one, nothing of the queue begins.",
-            commands=("pause", "cancel", "terminate"),
-        )
+        yield queued(view.queue, now)
     elif status.status in (BLOCKED, PAUSED) or status.due_at is None:
         return
     elif now - status.due_at > OVERDUE_AFTER:
@@ -175,7 +170,7 @@ def _ownership(view: View, now: datetime) -> Iterator[Trouble]:
     elif status.status == READY and status.due_at > now:
         yield Trouble(
             tone=INFO,
-            title=f"it begins {_ahead(status.due_at, now)}",
+            title=f"it begins {ahead_of(status.due_at, now)}",
             text="Its start is delayed. A signal does not make it begin earlier.",
             commands=("cancel", "terminate"),
         )
@@ -215,7 +210,7 @@ def _at_work(view: View, now: datetime) -> Trouble:
         return Trouble(
             tone=INFO,
             title="it waits for a worker",
-            text=f"It is due {_ahead(status.due_at, now)}, and any worker with its code takes it up. If none does, "
+            text=f"It is due {ahead_of(status.due_at, now)}, and any worker with its code takes it up. If none does, "
             "start one.",
             line="holdfast run",
         )
@@ -232,7 +227,7 @@ def _at_work(view: View, now: datetime) -> Trouble:
 
 def _wait(view: View, wait: Awaited, now: datetime) -> Iterator[Trouble]:
     stands = "" if wait.place is None else f" It stands at {wait.place}."
-    gives_up = "" if wait.until is None else f" It gives up {_ahead(wait.until, now)}."
+    gives_up = "" if wait.until is None else f" It gives up {ahead_of(wait.until, now)}."
     match wait.kind:
         case name if name == STEP:
             yield _step(view, wait, now, stands)
@@ -273,7 +268,7 @@ def _step(view: View, wait: Awaited, now: datetime, stands: str) -> Trouble:
     if wait.began is None and wait.error is not None and wait.until is not None:
         return Trouble(
             tone=WARN,
-            title=f"step {wait.name} is tried again {_ahead(wait.until, now)}",
+            title=f"step {wait.name} is tried again {ahead_of(wait.until, now)}",
             text=f"It failed: {wait.error}. Next is {attempt}.{stands}",
             commands=("retry-now", "cancel"),
             line=_line(view, "retry", options=("--now",)),
@@ -343,7 +338,7 @@ def _other(wait: Awaited, other: Other | None, more: str) -> Trouble:
 
 
 def _timer(wait: Awaited, now: datetime, stands: str) -> Trouble:
-    ahead = "" if wait.until is None else f" {_ahead(wait.until, now)}"
+    ahead = "" if wait.until is None else f" {ahead_of(wait.until, now)}"
     if wait.name == "begin":
         return Trouble(tone=INFO, title=f"it begins{ahead}", text="Its start is delayed.", commands=("cancel",))
     return Trouble(tone=INFO, title=f"it sleeps, and continues{ahead}", text=f"Timer {wait.operation}.{stands}")
@@ -358,9 +353,3 @@ def _untaken(view: View) -> Iterator[Trouble]:
             title="signals came that it does not wait for now",
             text=f"They are kept until the body takes them: {', '.join(left)}.",
         )
-
-
-def _ahead(until: datetime, now: datetime) -> str:
-    """How far it is until then."""
-    ms = between(now, until)
-    return f"in {duration(ms)}" if ms > 0 else "now"

@@ -61,6 +61,7 @@ from holdfast.workflows.runs import first_revision, first_run
 if TYPE_CHECKING:
     from holdfast.clock import Clock
     from holdfast.failure import ErrorRegistry
+    from holdfast.flow.declarations import Queue
     from holdfast.kernel.host import Host
     from holdfast.ports import Home
     from holdfast.workflows.declared import DeclaredWorkflow
@@ -152,7 +153,7 @@ async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, ord
     while True:
         head = _new_head(home, host, workflow, order, clock, run=run, epoch=epoch)
         try:
-            await _write_new(head, when, home, clock.now_ms())
+            await _write_new(head, when, workflow.policy.queue, home, clock.now_ms())
         except Refused as refused:
             there = refused.item
         else:
@@ -167,13 +168,13 @@ async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, ord
             return _same_execution(there, workflow, order)
 
 
-async def _write_new(head: Item, when: Condition, home: Home, now: int) -> None:
+async def _write_new(head: Item, when: Condition, queue: Queue | None, home: Home, now: int) -> None:
     """Write a new head. If it waits, its place and the wake-up of its gate come with it, in one call where that costs
     nothing more. Else the place comes behind the head, which is due until a worker has seen its place.
     """
     put = Put(head, when)
     queued = decode_record(head.body).queued if head.status == QUEUED else None
-    if queued is None or queued.since > now:
+    if queue is None or queued is None or queued.since > now:
         await write_for_caller(home.store, put, ours=partial(eq, head))
         return
     place = place_put(head.partition, queued)
@@ -181,7 +182,7 @@ async def _write_new(head: Item, when: Condition, home: Home, now: int) -> None:
         await write_for_caller(home.store, put, ours=partial(eq, head))
         with suppress(StoreError):
             await home.store.write(place)
-            await rouse(queued.gate, home, now)
+            await rouse(queued.gate, home, queue, now)
         return
     while True:
         try:
@@ -189,7 +190,7 @@ async def _write_new(head: Item, when: Condition, home: Home, now: int) -> None:
         except Refused as refused:
             if refused.index == 0:
                 raise
-            await create_gate(queued.gate, home)  # no worker with this queue has run yet
+            await create_gate(queued.gate, home, queue)  # no worker with this queue has run yet
         else:
             return
 

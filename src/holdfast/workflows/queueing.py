@@ -76,11 +76,12 @@ async def refuse_if_full(queue: Queue | None, partition: str, home: Home, host: 
         return
     gate = None if host is None else host.entities.get(queue.partition)
     if isinstance(gate, Gate) and gate.books is not None:
-        full = gate.books.chooser.waiting + len(gate.books.came) >= queue.most_waiting
+        full = gate.books.waiting + len(gate.books.came) >= queue.most_waiting
     else:
         head = await home.store.get(queue.partition)
         full = head is not None and decode_gate(head.body).full
     if full and await home.store.get(partition) is None:
+        queue.connect().telemetry.emit("queue_refused", partition=queue.partition)
         raise QueueFull(
             f"{queue.most_waiting:,} executions wait in queue {name_of(queue.partition)!r}: nothing was started. "
             "Try again later"

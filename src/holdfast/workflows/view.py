@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 from holdfast.clock import between, iso, moment
 from holdfast.coordination.inbox import INBOX_PREFIX, MARKED, USED
-from holdfast.errors import StoreUnusable
+from holdfast.errors import NotFound, StoreUnusable
+from holdfast.flow.record import QUEUED
+from holdfast.flow.standing import QueueWait, why_it_waits
 from holdfast.replay.entries import Done, Entry, Failed, Progressed, Received
 from holdfast.texts import masked
 from holdfast.workflows.finding import head_of
@@ -31,8 +33,10 @@ from holdfast.workflows.unclaimed import TERMINATOR
 from holdfast.workflows.waits import CHILD, EXECUTION, SIGNAL
 
 if TYPE_CHECKING:
+    from holdfast.flow.declarations import Queue
     from holdfast.items import Item
     from holdfast.kernel.runtime import Runtime
+    from holdfast.workflows.record import ExecutionRecord
 
 MOST_MESSAGES: Final = 100
 """How many messages of an inbox are looked at."""
@@ -93,7 +97,8 @@ class View(Struct, frozen=True, kw_only=True):
     the error that ended it, or of the last one if it goes on.
 
     ``lines_left_out`` are older than those of the ``timeline``, and ``waits_left_out`` come after those of the status.
-    ``owner_until`` is the end of its owner's lease. ``others`` are the executions that it waits for.
+    ``owner_until`` is the end of its owner's lease. ``others`` are the executions that it waits for,
+    ``queue`` is why it waits for a slot.
     """
 
     execution: Status
@@ -105,6 +110,7 @@ class View(Struct, frozen=True, kw_only=True):
     owner_until: str | None = None
     parked: bool = False
     waits_left_out: int = 0
+    queue: QueueWait | None = None
     untaken: tuple[Untaken, ...] = ()
     others: tuple[Other, ...] = ()
     troubles: tuple[Trouble, ...] = ()
@@ -145,11 +151,23 @@ async def view_of(
         owner_until=None if head.owner is None or head.lease_until is None else iso(moment(head.lease_until)),
         parked=record.parked,
         waits_left_out=0 if waits is None else waits.more,
+        queue=await _queue(runtime, head, record),
         untaken=await _untaken(runtime, recorded, status),
         others=await _others(runtime, status),
         input=_value(record.input) if payloads else UNSET,
         result=_value(record.result) if payloads and record.result != NO_VALUE else UNSET,
     )
+
+
+async def _queue(runtime: Runtime, head: Item, record: ExecutionRecord) -> QueueWait | None:
+    if head.status != QUEUED or record.queued is None:
+        return None
+    queues: list[Queue] = list(runtime.registry.queues.values())
+    declared = next((each for each in queues if each.partition == record.queued.gate), None)
+    try:
+        return await why_it_waits(runtime, head.partition, record.queued, declared)
+    except NotFound:  # no worker with its queue has ever run, and its code is not here
+        return None
 
 
 def for_readers(view: View, told_error: Callable[[Status], str | None]) -> View:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast import ids
 from holdfast.coordination.inbox import INBOX_PREFIX, USED, Sender
 from holdfast.errors import Refused
 from holdfast.failure import describe
 from holdfast.flow.beginning import begin_with_slot
-from holdfast.flow.record import QUEUED, place_put
+from holdfast.flow.gates import Gates, begin_queues
+from holdfast.flow.record import QUEUED, make_due, name_of, place_put, rouse
 from holdfast.items import AllOf, Delete, EpochIs, Item, RevisionIs, StatusIn, Update
 from holdfast.kernel.wake import wake, wake_at
 from holdfast.paging import items
@@ -24,9 +26,11 @@ from holdfast.replay.entries import Cancelled
 from holdfast.replay.journal import SEGMENT_PREFIX
 from holdfast.workflows.ended_outside import Teller, let_expire
 from holdfast.workflows.launch import outcome_error
+from holdfast.workflows.messages import send
 from holdfast.workflows.queueing import tell_gate
 from holdfast.workflows.record import (
     CANCELLED,
+    CLOSED,
     TIMED_OUT,
     CancelRequest,
     ExecutionRecord,
@@ -36,7 +40,10 @@ from holdfast.workflows.record import (
 )
 
 if TYPE_CHECKING:
+    from holdfast.flow.declarations import Queue
+    from holdfast.flow.purging import End
     from holdfast.kernel.host import Host
+    from holdfast.kernel.runtime import Runtime
     from holdfast.registrations import Registrations
 
 
@@ -63,6 +70,21 @@ class Waiters(Struct, frozen=True):
             self.host.check_at(head.partition, now + 1)
         return None
 
+    async def purge(self, head: Item, until: int, gate: str) -> bool:
+        """End one by an order to its queue, if it waits there since then or longer; false if it waits on, to clean up.
+        Raises ``Refused`` if it has changed meanwhile.
+        """
+        record, now = decode_record(head.body), self.host.clock.now_ms()
+        waits, reason = record.queued, f"purged from queue {name_of(gate)}"
+        if waits is None or waits.gate != gate or waits.since > until:
+            return True  # it waits again, in another place
+        request = ids.derive("purge", gate, head.partition, str(until))
+        if await self._is_untouched(head, record):
+            await self._end_it(head, record, CANCELLED, Cancelled(now, reason, id=request))
+            return True
+        await send(head.partition, CancelRequest(reason, request), self.host.home, self.host, self.sender, now)
+        return False
+
     async def _look(self, head: Item, record: ExecutionRecord, now: int) -> None:
         store, waits = self.host.home.store, record.queued
         assert waits is not None
@@ -77,16 +99,23 @@ class Waiters(Struct, frozen=True):
             wake_at(head.partition, waits.since, self.host.home, self.host)
             return
         put, seen = place_put(head.partition, waits), Update(partition=head.partition, when=as_seen, due_at=deadline_at)
+        gate = make_due(waits.gate, now)  # before nothing is due about it any more: a wake-up may be lost
         try:
             if await store.get(put.item.partition, put.item.sort) is not None:
+                await rouse(waits.gate, self.host.home, self._declared(waits.gate), now)
                 await store.write(seen)
             elif self.host.home.writes_are_paid:
                 await store.write(put)
+                await store.write(gate)
                 await store.write(seen)
             else:
-                await store.write(seen, put)
+                await store.write(seen, put, gate)
         finally:
             tell_gate(head.partition, waits, self.host.home, self.host)  # also of a place that is of no use
+
+    def _declared(self, gate: str) -> Queue | None:
+        queues: list[Queue] = list(self.registry.queues.values())
+        return next((each for each in queues if each.partition == gate), None)
 
     async def _is_untouched(self, head: Item, record: ExecutionRecord) -> bool:
         """Whether its body has never begun."""
@@ -132,3 +161,24 @@ class Waiters(Struct, frozen=True):
         error = describe(outcome_error(status, ended, self.registry.errors))
         await Teller(host.home, host, self.sender, host.clock).tell(head.partition, record, error, ())
         await let_expire(replace(head, status=status), ended, self.registry, host.home.store)
+
+
+async def begin_gates(runtime: Runtime) -> Gates:
+    """The model of the gates of an app's queues, for a worker."""
+    return await begin_queues(runtime, CLOSED, _ending(runtime))
+
+
+def _ending(runtime: Runtime) -> End:
+    """What ends an execution by an order to its queue, as ``Waiters.purge`` says. True if it does not wait any more."""
+
+    async def end(head: Item, until: int, gate: str, host: Host) -> bool:
+        waiters = Waiters(runtime.registry, runtime.sender, host)
+        there: Item | None = head
+        while there is not None and there.status == QUEUED:
+            try:
+                return await waiters.purge(there, until, gate)
+            except Refused:
+                there = await host.home.store.get(head.partition)
+        return True
+
+    return end

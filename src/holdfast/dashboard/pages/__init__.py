@@ -11,6 +11,7 @@ from holdfast.dashboard.pages.executions import executions
 from holdfast.dashboard.pages.letters import letter, letters
 from holdfast.dashboard.pages.metrics import metrics
 from holdfast.dashboard.pages.overview import overview
+from holdfast.dashboard.pages.queues import queue, queues
 from holdfast.dashboard.pages.system import audit, leases, outbox, schedules, workers
 from holdfast.dashboard.signals import signal_page
 
@@ -31,6 +32,8 @@ PAGES: Final[dict[str, Callable[[Visit], Awaitable[Response]]]] = {
     "metrics": metrics,
     "outbox": outbox,
     "overview": overview,
+    "queue": queue,
+    "queues": queues,
     "schedules": schedules,
     "signal": signal_page,
     "workers": workers,

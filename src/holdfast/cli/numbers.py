@@ -1,0 +1,59 @@
+"""Numbers of queues on the command line, as ``NAME=VALUE``, and as they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from holdfast.commands.queue import GivenRate
+from holdfast.duration import seconds
+from holdfast.flow.rates import Rate
+
+NO_LIMIT: Final = "none"
+
+Parse = Callable[[str], Any]
+
+
+def whole(text: str) -> int:
+    """A whole number."""
+    return int(text)
+
+
+def rate(text: str) -> GivenRate:
+    """A rate: ``100/1m``, or ``5/1s/10`` for a burst of ten.
+
+    >>> rate("5/1s/10")
+    GivenRate(count=5, per='1s', burst=10)
+    """
+    count, per, *burst = text.split("/")
+    (most,) = burst or ("1",)
+    return GivenRate(int(count), per, int(most))
+
+
+def given(numbers: Sequence[str], known: Mapping[str, Parse]) -> dict[str, Any]:
+    """What ``NAME=VALUE`` says, each name once; ``none`` is no limit."""
+    found: dict[str, Any] = {}
+    for each in numbers:
+        name, equals, text = each.partition("=")
+        if not equals or name not in known or name in found:
+            raise click.UsageError(f"{each!r} is no change; write NAME=VALUE once for each of: {', '.join(known)}")
+        try:
+            found[name] = None if text == NO_LIMIT else known[name](text)
+        except ValueError:
+            raise click.UsageError(f"{each!r}: a limit is a number, a rate is COUNT/TIME, such as 100/1m") from None
+    return found
+
+
+def shown_rate(rate: Rate | None) -> str:
+    """A rate as it is written."""
+    if rate is None:
+        return NO_LIMIT
+    per = rate.per if isinstance(rate.per, str) else f"{seconds(rate.per):g}s"
+    return f"{rate.count}/{per}" + (f"/{rate.burst}" if rate.burst > 1 else "")
+
+
+def shown_number(number: int | None) -> str:
+    """A limit as it is written."""
+    return NO_LIMIT if number is None else f"{number:,}"

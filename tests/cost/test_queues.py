@@ -1,0 +1,62 @@
+"""What a queue costs on DynamoDB: write units of one job, counted in virtual time, so that they are the same each run.
+
+``tests/backends/aws/test_units.py`` compares the meter with what DynamoDB itself reports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import holdfast as hf
+from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.cost.metering import MeteringStore, metered
+from holdfast.ports import Home
+from holdfast.testing import PATIENT, VirtualClock, run_virtual
+
+JOBS = 640
+EXTRA_UNITS = {5: 5.7, 64: 5.1, 1_000: 5.1}
+"""By the limit. A start writes a place, which is deleted after the decision: two units. Without a queue a job is born
+with its lease; here a write of its own begins it, which also moves its entry in the index of what is due: three units.
+The rest are decisions, which gather.
+"""
+
+
+def units_of_a_job(limit: int | None) -> float:
+    """Write units of one job, of many that are started at once and take a tenth of a second."""
+    stores: list[MeteringStore] = []
+    data = MemoryData()
+
+    async def open_home() -> Home:
+        home, store = metered(open_memory_home(data=data))
+        stores.append(store)
+        return home
+
+    app = hf.App("shop", home=open_home, clock=VirtualClock(), limits=PATIENT)
+    queue = None if limit is None else app.queue("jobs", limit=limit)
+
+    @app.step
+    async def work(number: int) -> int:
+        await asyncio.sleep(0.1)
+        return number
+
+    @app.workflow(queue=queue)
+    async def job(number: int) -> int:
+        return await work(number)
+
+    async def trial() -> float:
+        async with app.worker():
+            (store,) = stores
+            before = store.meter.total.write_units
+            handles = await asyncio.gather(*(job.start(number, id=f"job-{number}") for number in range(JOBS)))
+            assert await asyncio.gather(*handles) == list(range(JOBS))
+            return (store.meter.total.write_units - before) / JOBS
+
+    return run_virtual(trial)
+
+
+@pytest.mark.parametrize("limit", EXTRA_UNITS)
+def test_a_queue_adds_few_units_to_a_job(limit: int) -> None:
+    without, within = units_of_a_job(None), units_of_a_job(limit)
+    assert within - without <= EXTRA_UNITS[limit], f"{without:.2f} units, {within:.2f} in a queue"
