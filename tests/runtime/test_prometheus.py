@@ -186,4 +186,5 @@ def test_no_label_is_an_id():
         "step",
         "outcome",
         "event",
+        "queue",
     }
