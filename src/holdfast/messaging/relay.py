@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 
 from holdfast.actors.mailbox.delivery import deliver as put_into
 from holdfast.actors.record import Call, encode, key_of, partition_of
+from holdfast.actors.turn.born import begin_with
 from holdfast.coordination.arrived import arrived
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import ABSENT, Delete, Item, Put
@@ -137,6 +138,9 @@ async def deliver(messages: Sequence[Message], runtime: Runtime, host: Host) -> 
 
 async def _deliver_to(partition: str, messages: list[Message], runtime: Runtime, host: Host) -> None:
     puts = [Put(Item(partition=partition, sort=each.sort, body=encode(each.call)), ABSENT) for each in messages]
-    # The receiver of an event that stands alone is usually new.
-    head = None if stands_alone(key_of(partition)) else await host.home.store.get(partition)
+    head = None
+    if not stands_alone(key_of(partition)):
+        head = await host.home.store.get(partition)
+    elif await begin_with(puts, partition, host):  # the receiver of an event that stands alone is usually new
+        return
     await put_into(partition, puts, head, runtime, whole=any(each.call.known for each in messages))

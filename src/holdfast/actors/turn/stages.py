@@ -87,6 +87,8 @@ class ActorStages(Struct, frozen=True, gc=False):
         """See ``Stages``: commit what was left, so that the next call runs under a higher epoch (G3). A claim
         sees to that if the store refuses the commit.
         """
+        if entity.unloaded is not None:  # it was created here, and has begun nothing
+            return
         epoch = entity.epoch
         await commit(entity, self.runtime, host)
         if entity.epoch == epoch:
@@ -102,6 +104,8 @@ class ActorStages(Struct, frozen=True, gc=False):
             raise
         assert entity.state is not None
         await depart_again(entity, entity.state.version.record, self.runtime)
+        if unloaded.created:  # nothing was answered before
+            entity.state.unanswered = {each.call.id for each in entity.queue.mail if each.call.known}
         entity.unloaded = None
 
     async def receive(self, entity: ActorEntity, _head: Item | None, host: Host, /) -> None:
