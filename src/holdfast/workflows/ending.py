@@ -109,11 +109,12 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
             None if record.result != NO_VALUE else describe(outcome_error(status, record, self.live.registry.errors))
         )
         posts: list[tuple[str, Sequence[Write]]] = []
+        stays = expires_at is None
         if self.awaited_by:
-            told = AwaitedEnded(self.partition, record.result, failure)
+            told = AwaitedEnded(self.partition, record.result, failure, stays)
             posts += answers(told, self.awaited_by, self.live.sender, record.ended_at)
         if (parent := record.parent) is not None:
-            message = ChildEnded(parent.run, parent.op, record.result, failure, parent.nonce)
+            message = ChildEnded(parent.run, parent.op, record.result, failure, parent.nonce, stays)
             sort = self.live.sender.next_sort()
             posts.append((parent.partition, post(parent.partition, sort, message, record.ended_at)))
         if (starter := record.starter) is not None and expires_at is not None:

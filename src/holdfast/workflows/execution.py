@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from msgspec import Raw, Struct, UnsetType
 from msgspec.structs import replace
@@ -31,7 +31,7 @@ from holdfast.workflows.clearing import clearing
 from holdfast.workflows.closing import UNANSWERED, close_callback, is_answered
 from holdfast.workflows.ending import Ending
 from holdfast.workflows.live import Live, recorder
-from holdfast.workflows.operations.awaiting import arrival_of, awaiting, note, told_of, waiting_for
+from holdfast.workflows.operations.awaiting import arrival_of, awaiting, may_be_old, note, told_of, waiting_for
 from holdfast.workflows.operations.step import retry_now
 from holdfast.workflows.record import (
     AWAIT_PREFIX,
@@ -256,36 +256,35 @@ class Execution:
                 return Arrival(Cancelled(now, reason, id=id))
             case CallbackAnswer(run=run, op=op) as answer if run == self.run:
                 return Arrival(Received(message.sort, MAILBOX_PREFIX + op, now, Raw(encode_message(answer))))
-            case ChildEnded(run=run, op=op, value=value, error=error, nonce=nonce) if (
-                run == self.run and nonce == self._record.nonce
-            ):
-                return self._child_arrival(op, value, error, now)
+            case ChildEnded(op=op) as ended if ended.run == self.run and ended.nonce == self._record.nonce:
+                return self._child_arrival(op, ended, now)
             case AwaitRequest(by) as request if by not in self._awaited_by:
                 self._awaited_by = {**self._awaited_by, by: None}
                 return Arrival(note(request, now))
             case RetryNow():
                 retry_now(self._live)
                 return None
-            case AwaitedEnded(partition, value, error):
+            case AwaitedEnded(partition) as ended:
                 waiting = waiting_for(partition, self.activation.requested.values(), self._live)
-                return self._awaited_arrival(waiting, value, error)
+                return self._awaited_arrival(waiting, ended)
             case _:
                 return None
 
-    def _child_arrival(self, op: str, value: Raw, error: Any, now: int) -> Arrival | None:
-        request = self.activation.requested.get(op)
-        if request is None:
+    def _child_arrival(self, op: str, ended: ChildEnded, now: int) -> Arrival | None:
+        if (request := self.activation.requested.get(op)) is None:
             return None
-        if error is not None and error.message.endswith(NO_LONGER_AWAITED):
-            self._look_again += (cast("Operation", request),)  # we cancelled it, and were retried since
+        operation, error = cast("Operation", request), ended.error
+        # We cancelled it, or it may have been taken back; and were retried since.
+        if error is not None and (error.message.endswith(NO_LONGER_AWAITED) or may_be_old(ended, self._record)):
+            self._look_again += (operation,)
             return None
-        return Arrival(told_of(cast("Operation", request), value, error, now))
+        return Arrival(told_of(operation, ended.value, error, now))
 
-    def _awaited_arrival(self, waiting: Sequence[Operation], value: Raw, error: Any) -> Arrival | None:
-        if value == NO_VALUE and error is None:
+    def _awaited_arrival(self, waiting: Sequence[Operation], ended: AwaitedEnded) -> Arrival | None:
+        if ended.value == NO_VALUE and (ended.error is None or may_be_old(ended, self._record)):
             self._look_again += tuple(waiting)
             return None
-        return arrival_of(waiting, value, error, self._live)
+        return arrival_of(waiting, ended.value, ended.error, self._live)
 
     def acknowledge(self, message: Item) -> Write:
         if message.status != MARKED and message.sort.startswith((CALLBACK_PREFIX, AWAIT_PREFIX)):

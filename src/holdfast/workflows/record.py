@@ -324,13 +324,18 @@ class CallbackAnswer(Struct, frozen=True, tag="callback", omit_defaults=True):
 
 
 class ChildEnded(Struct, frozen=True, tag="child", omit_defaults=True):
-    """How an awaited child ended; of what was started and left to itself, its id (see ``was_started``)."""
+    """How an awaited child ended; of what was started and left to itself, its id (see ``was_started``).
+
+    An end that ``stays`` was not written together with this, and does not expire. It may have been taken back by a
+    retry before this came: a receiver that was retried as well looks.
+    """
 
     run: int
     op: str
     value: Raw = NO_VALUE
     error: ErrorRecord | None = None
     nonce: str = ""
+    stays: bool = False
 
 
 class AwaitRequest(Struct, frozen=True, tag="await"):
@@ -340,11 +345,14 @@ class AwaitRequest(Struct, frozen=True, tag="await"):
 
 
 class AwaitedEnded(Struct, frozen=True, tag="ended", omit_defaults=True):
-    """How an execution ended that the receiver asked to be told of. If it does not say, the receiver may look."""
+    """How an execution ended that the receiver asked to be told of. If it does not say, the receiver may look. It may
+    come late, as ``ChildEnded`` may.
+    """
 
     partition: str
     value: Raw = NO_VALUE
     error: ErrorRecord | None = None
+    stays: bool = False
 
 
 Message = Signal | CancelRequest | RetryNow | CallbackAnswer | ChildEnded | AwaitRequest | AwaitedEnded

@@ -25,6 +25,8 @@ from holdfast.workflows.record import (
     CLOSED,
     AwaitedEnded,
     AwaitRequest,
+    ChildEnded,
+    ExecutionRecord,
     describe_partition,
     post,
     workflow_of,
@@ -99,6 +101,13 @@ def answers(
 ) -> list[tuple[str, Sequence[Write]]]:
     """The messages to all who have asked: to whom, and the writes."""
     return [(by, post(by, sender.next_sort(), ended, now)) for by in awaited_by]
+
+
+def may_be_old(ended: ChildEnded | AwaitedEnded, receiver: ExecutionRecord) -> bool:
+    """Whether an error may be that of before a retry of both: it was posted behind the end, and the receiver was
+    retried.
+    """
+    return ended.stays and receiver.timed_from != 0
 
 
 def told_of(operation: Operation, value: Raw, error: ErrorRecord | None, now: int) -> Done | Failed:

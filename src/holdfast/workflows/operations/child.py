@@ -269,8 +269,19 @@ def check_again(awaited: Item, operation: Operation, live: Live) -> Timed:
 
 
 def watch(partition: str, operation: Operation, live: Live) -> None:
-    """Learn of an end in this process while it holds the execution that awaits it. Another process writes a message."""
-    live.host.watchers.add(partition, (live.partition, operation.id), partial(_told, partition, operation, live))
+    """Learn of an end in this process while it holds the execution that awaits it. Another process writes a message.
+
+    An end that is written by now may have been taken back by a retry since, so then the operation looks again.
+    """
+    tell = _look_again if live.host.watchers.is_ending(partition) else _told
+    live.host.watchers.add(partition, (live.partition, operation.id), partial(tell, partition, operation, live))
+
+
+def _look_again(partition: str, operation: Operation, live: Live, conclusion: Conclusion | None) -> None:
+    if conclusion is None:
+        watch(partition, operation, live)
+    else:
+        remind(live.host, live.partition, operation.id)
 
 
 def _told(partition: str, operation: Operation, live: Live, conclusion: Conclusion | None) -> None:
