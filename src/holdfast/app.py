@@ -169,10 +169,18 @@ class App:
         return ActorHandle(actor, key, self.runtime)
 
     async def list_actors(
-        self, actor: str | None = None, *, status: str | None = None, after: str | None = None, limit: int = 100
+        self,
+        actor: str | None = None,
+        *,
+        status: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+        scan: bool = False,
     ) -> ActorPage:
-        """List actors, newest first, a page at a time; deleted ones only with ``status="DELETED"``."""
-        return await list_actors(self.runtime(), actor, status=status, after=after, limit=limit)
+        """List actors, newest first, a page at a time; deleted ones only with ``status="DELETED"``; ``scan`` as for
+        ``executions``.
+        """
+        return await list_actors(self.runtime(), actor, status=status, after=after, limit=limit, scan=scan)
 
     async def parked(self, actor: str | None = None, *, after: str | None = None, limit: int = 100) -> ParkedPage:
         """List the parked messages of actors and consumers, in the order they were sent, a page at a time."""

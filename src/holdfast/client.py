@@ -12,6 +12,7 @@ from holdfast.codec.typed import encode_untyped
 from holdfast.errors import InvalidInput, StepFailed
 from holdfast.failure import describe
 from holdfast.keys import check_limit, check_text
+from holdfast.paging import refuse_scan
 from holdfast.texts import masked
 from holdfast.workflows.callback_tokens import TokenScope, invalid_token, token_scope, verify_token
 from holdfast.workflows.messages import answer_once, send, was_answered
@@ -49,7 +50,7 @@ class StatusPage(Struct, frozen=True):
 class Selection(Struct, frozen=True, kw_only=True):
     """Which executions to list. Everything given must hold. ``among`` are statuses of which it has one, ``beginning``
     is what the ids begin with. ``error`` is in the line that says why it failed. ``ended_before`` admits only what has
-    ended, and then.
+    ended, and then. ``scan``: all that the home holds may be read to find them, where that is billed.
     """
 
     workflow: str | None = None
@@ -64,6 +65,7 @@ class Selection(Struct, frozen=True, kw_only=True):
     waits_for: WaitsFor | None = None
     error: str = ""
     ended_before: datetime | None = None
+    scan: bool = False
 
     def admits(self, status: Status) -> bool:
         """Whether a status holds what the store does not look for."""
@@ -94,6 +96,7 @@ def select(  # noqa: PLR0913 - one for each thing to find them by
     waits_for: str | None = None,
     error: str = "",
     ended_before: datetime | None = None,
+    scan: bool = False,
 ) -> Selection:
     """A selection, checked: ``waits_for`` is a kind, or ``kind:name``. Raises ``InvalidInput``."""
     if status is not None and status not in STATUSES:
@@ -118,6 +121,7 @@ def select(  # noqa: PLR0913 - one for each thing to find them by
         waits_for=None if waits_for is None else WaitsFor.parse(waits_for),
         error=error,
         ended_before=ended_before,
+        scan=scan,
     )
 
 
@@ -125,9 +129,11 @@ async def list_executions(
     runtime: Runtime, selection: Selection, *, after: str | None, limit: int, most_read: int | None = None
 ) -> StatusPage:
     """One page of executions. Status and workflow are found by the store, the rest among what it finds; a page is
-    short, although there are more, once ``most_read`` were looked through.
+    short, although there are more, once ``most_read`` were looked through. Raises ``InvalidInput`` if the whole table
+    would be read, unless the selection says that it may be.
     """
     check_limit(limit)
+    await refuse_scan(runtime.home, scan=selection.scan)
     if after is not None:
         check_text("the cursor of a page", after)
     prefix = PARTITION_PREFIX if selection.workflow is None else partition_of(selection.workflow, selection.beginning)

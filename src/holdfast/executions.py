@@ -44,14 +44,24 @@ async def executions(  # noqa: PLR0913 - one for each thing to find them by
     waits_for: str | None = None,
     after: str | None = None,
     limit: int = 100,
+    scan: bool = False,
 ) -> StatusPage:
     """List executions, newest first, a page at a time.
 
     ``parent`` and ``root`` are handles, say: the executions that it has called, or its whole family. ``waits_for`` is
-    what they wait for: a kind, such as ``"signal"``, or a kind and a name, ``"signal:approval"``.
+    what they wait for: a kind, such as ``"signal"``, or a kind and a name, ``"signal:approval"``. On AWS a list without
+    an index reads the whole table, which is billed: only with ``scan``, else ``InvalidInput`` is raised.
     """
     selection = selection_of(
-        workflow, status=status, since=since, until=until, tags=tags, parent=parent, root=root, waits_for=waits_for
+        workflow,
+        status=status,
+        since=since,
+        until=until,
+        tags=tags,
+        parent=parent,
+        root=root,
+        waits_for=waits_for,
+        scan=scan,
     )
     return await list_executions(app.runtime(), selection, after=after, limit=limit)
 
@@ -69,11 +79,12 @@ def select(  # noqa: PLR0913 - one for each thing to find them by
     root: Named | None = None,
     waits_for: str | None = None,
     ended_before: datetime | None = None,
+    scan: bool = False,
 ) -> Chosen:
     """Choose executions, to retry, cancel, terminate or delete all of them; without a wish, all there are.
 
     ``older_than`` is how long ago they were created at least. ``ended_before`` chooses only what has ended, and before
-    then. Raises ``InvalidInput``.
+    then. ``scan`` as for ``executions``. Raises ``InvalidInput``.
     """
     if older_than is not None:
         if until is not None:
@@ -89,5 +100,6 @@ def select(  # noqa: PLR0913 - one for each thing to find them by
         root=root,
         ended_before=ended_before,
         waits_for=waits_for,
+        scan=scan,
     )
     return Chosen(selection, app.runtime, partial(handle, app))

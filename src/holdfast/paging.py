@@ -10,9 +10,20 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from holdfast.errors import InvalidInput
 from holdfast.items import Item
-from holdfast.ports import Page, Store
+from holdfast.ports import Home, Page, Store
 
 PAGE_ITEMS = 1000
+
+
+async def refuse_scan(home: Home, *, scan: bool) -> None:
+    """Raise ``InvalidInput`` if a listing would read all that the home holds, which is billed, without ``scan``."""
+    if scan or home.lists_by_scan is None or not await home.lists_by_scan():
+        return
+    raise InvalidInput(
+        "the list would read the whole table, which is billed: a read unit for each 4 KB. Add --scan to do that, or "
+        "scan=True in Python and ?scan=true over HTTP; or have lists read an index, a write unit for each new entity: "
+        "deploy with --listing, then holdfast aws settings HOME --listing index"
+    )
 
 
 class Paged(Protocol):

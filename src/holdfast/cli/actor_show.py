@@ -16,7 +16,7 @@ from holdfast.app import App
 from holdfast.cli.declaring import listing, on_actor
 from holdfast.cli.known import status_of
 from holdfast.cli.output import as_json, bold, coloured, plain, shown_moment, table
-from holdfast.cli.scanning import refuse_scan, scan_option
+from holdfast.cli.scanning import scan_option
 from holdfast.cli.session import Session, on_home, performed
 from holdfast.cli.values import now
 from holdfast.clock import between, duration
@@ -82,8 +82,7 @@ def ls(session: Session, *, name: str | None, status: str | None, scan: bool, li
     """
 
     async def look(app: App) -> Listed:
-        await refuse_scan(app, scan=scan)
-        page = await perform(ListActors(name, status, after=after, limit=limit), app, names=IN_HOME)
+        page = await perform(ListActors(name, status, after=after, limit=limit, scan=scan), app, names=IN_HOME)
         parked = await _parked_counts(app)
         rows = [_row(each, parked[each.actor, each.key]) for each in page.items]
         return Listed(actors=rows, cursor=page.after)

@@ -28,7 +28,7 @@ from holdfast.app import App
 from holdfast.cli.loading import load_app
 from holdfast.cli.session import check_home_is_there
 from holdfast.client import Selection, list_executions
-from holdfast.errors import ConfigurationError, HoldfastError, NotFound, StoreError, StoreUnusable
+from holdfast.errors import ConfigurationError, HoldfastError, InvalidInput, NotFound, StoreError, StoreUnusable
 from holdfast.registrations import Registrations
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.record import OPEN, partition_of, pinned_to
@@ -127,7 +127,7 @@ async def rehearse(app: App) -> Rehearsed:
     try:
         async with app:
             return await _replayed(app)
-    except (StoreError, ConfigurationError, OSError) as error:
+    except (StoreError, ConfigurationError, InvalidInput, OSError) as error:
         return Rehearsed(error=str(error))
 
 

@@ -10,7 +10,7 @@ from holdfast.actors.admin.handle import ActorStatus, Message
 from holdfast.actors.kind import kind_named
 from holdfast.actors.reference import BoundMethod, method_named
 from holdfast.app import App
-from holdfast.errors import NotFound
+from holdfast.errors import InvalidInput, NotFound
 
 NAMED: Final = 5
 """How many of the existing names an error lists."""
@@ -27,7 +27,10 @@ async def status_of(app: App, actor: str, key: str) -> ActorStatus:
 
 
 async def _what_there_is(app: App, actor: str) -> str:
-    same = await app.list_actors(actor, limit=LOOKED_AT)
+    try:
+        same = await app.list_actors(actor, limit=LOOKED_AT)
+    except InvalidInput:  # to look would be to read the whole table
+        return "holdfast actor ls --scan lists those that there are"
     if same.items:
         return f"{actor} has: {_some(repr(each.key) for each in same.items)}"
     others = await app.list_actors(limit=LOOKED_AT)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import click
 
-from holdfast.app import App
 from holdfast.cli.declaring import after_option, limit_option
 from holdfast.cli.output import coloured, plain, shown_moment, table
-from holdfast.cli.scanning import refuse_scan, scan_option
 from holdfast.cli.selecting import selecting
-from holdfast.cli.session import Session, examples, on_home, performed
+from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
 from holdfast.client import Selection, StatusPage
 from holdfast.clock import between, duration
@@ -32,17 +30,11 @@ HEADINGS = ("WORKFLOW", "ID", "STATUS", "CREATED (UTC)", "TOOK", "WAITS FOR, OR 
 @selecting
 @limit_option
 @after_option
-@scan_option
 @on_home
-def ls(session: Session, *, selection: Selection, scan: bool, limit: int, after: str | None) -> None:
+def ls(session: Session, *, selection: Selection, limit: int, after: str | None) -> None:
     """List executions, newest first; on AWS by an index, or with --scan in no order."""
     command = ListExecutions.of(selection, after=after, limit=limit)
-
-    async def listed(app: App) -> StatusPage:
-        await refuse_scan(app, scan=scan)
-        return await performed(command, None, app)
-
-    page = session.run(listed, session.app_for(command))
+    page = session.perform(command)
     session.answer(page, _as_text(page))
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.bulk import deleting
 from holdfast.cli.many import after_option, chosen_in, run_on
+from holdfast.cli.scanning import scan_option
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import duration, now
 from holdfast.client import select
@@ -39,6 +40,7 @@ LEFT: Final = ("invalid_state", "not_found")
 )
 @click.option("--dry-run", is_flag=True, help="Only print what would be deleted.")
 @after_option
+@scan_option
 @on_home
 def prune(
     session: Session,
@@ -48,6 +50,7 @@ def prune(
     statuses: tuple[str, ...],
     dry_run: bool,
     after: str | None,
+    scan: bool,
 ) -> None:
     """Delete executions that ended long ago, with all they have stored, whatever retention they ended under.
 
@@ -56,6 +59,6 @@ def prune(
     same command again.
     """
     app = session.any_app()
-    selection = replace(select(workflow, ended_before=now() - timedelta(seconds=older_than)), among=statuses)
+    selection = replace(select(workflow, ended_before=now() - timedelta(seconds=older_than), scan=scan), among=statuses)
     chosen = chosen_in(selection, app)
     run_on(session, app, chosen, "prune", deleting(), yes=not dry_run, after=after, left=LEFT)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from holdfast.cli.scanning import scan_option
 from holdfast.cli.values import duration, execution, moment, now, tag
 from holdfast.client import Selection, select
 from holdfast.workflows.record import STATUSES, ExecutionRef
@@ -38,6 +39,22 @@ _OPTIONS = (
         help=f"Only those that wait for this: {', '.join(KINDS)}; or signal:approval, step:charge.",
     ),
     click.option("--error", metavar="TEXT", default="", help="Only those whose error has this text in its line."),
+    scan_option,
+)
+
+
+_NAMES = (
+    "workflow",
+    "status",
+    "since",
+    "until",
+    "older_than",
+    "tags",
+    "parent",
+    "root",
+    "waits_for",
+    "error",
+    "scan",
 )
 
 
@@ -46,8 +63,7 @@ def selecting(command: Callable[..., T]) -> Callable[..., T]:
 
     @wraps(command)
     def selected(*args: Any, **kwargs: Any) -> T:
-        names = ("workflow", "status", "since", "until", "older_than", "tags", "parent", "root", "waits_for", "error")
-        return command(*args, selection=_selection(**{name: kwargs.pop(name) for name in names}), **kwargs)
+        return command(*args, selection=_selection(**{name: kwargs.pop(name) for name in _NAMES}), **kwargs)
 
     for option in reversed(_OPTIONS):
         selected = option(selected)
@@ -66,6 +82,7 @@ def _selection(  # noqa: PLR0913 - one for each option
     root: ExecutionRef | None,
     waits_for: str | None,
     error: str,
+    scan: bool,
 ) -> Selection:
     if older_than is not None:
         if until is not None:
@@ -81,4 +98,5 @@ def _selection(  # noqa: PLR0913 - one for each option
         root=root,
         waits_for=waits_for,
         error=error,
+        scan=scan,
     )

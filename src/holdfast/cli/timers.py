@@ -9,6 +9,7 @@ from holdfast.app import App
 from holdfast.cli.actor_show import again
 from holdfast.cli.declaring import limit_option
 from holdfast.cli.output import shown_moment, table
+from holdfast.cli.scanning import scan_option
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
 from holdfast.clock import between, duration
@@ -30,12 +31,13 @@ def timers() -> None:
 )
 @click.argument("name", required=False)
 @limit_option
+@scan_option
 @on_home
-def ls(session: Session, *, name: str | None, limit: int) -> None:
+def ls(session: Session, *, name: str | None, limit: int, scan: bool) -> None:
     """List the timers of all actors, or of those of one class, by due time. Reads every actor of the home."""
 
     async def look(app: App) -> tuple[SetTimer, ...]:
-        return await list_timers(app.runtime(), name, limit=limit)
+        return await list_timers(app.runtime(), name, limit=limit, scan=scan)
 
     found = session.run(look)
     lines = table(HEADINGS, [_row(each) for each in found]) if found else ["no timers"]

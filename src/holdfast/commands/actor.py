@@ -117,6 +117,8 @@ class ListActors(Command[ActorPage], frozen=True, tag="actor-list"):
     beginning: str = ""
     after: str | None = None
     limit: int = LISTED
+    scan: bool = False
+    """Whether all that the home holds may be read, where that is billed."""
 
     async def perform(self, context: Context) -> ActorPage:
         if self.actor is not None:
@@ -130,6 +132,7 @@ class ListActors(Command[ActorPage], frozen=True, tag="actor-list"):
             beginning=self.beginning,
             after=self.after,
             limit=self.limit,
+            scan=self.scan,
         )
 
 

@@ -89,6 +89,8 @@ class ListExecutions(Command[StatusPage], frozen=True, tag="list"):
     """A kind of wait, or ``kind:name``."""
     error: str = ""
     """What the line of the error has in it, in large or small letters. Callers need the right to inspect for it."""
+    scan: bool = False
+    """Whether all that the home holds may be read, where that is billed."""
 
     @classmethod
     def of(cls, selection: Selection, *, after: str | None, limit: int) -> ListExecutions:
@@ -106,6 +108,7 @@ class ListExecutions(Command[StatusPage], frozen=True, tag="list"):
             limit,
             waits_for=None if selection.waits_for is None else str(selection.waits_for),
             error=selection.error,
+            scan=selection.scan,
         )
 
     async def perform(self, context: Context) -> StatusPage:
@@ -122,6 +125,7 @@ class ListExecutions(Command[StatusPage], frozen=True, tag="list"):
             beginning=self.beginning,
             waits_for=self.waits_for,
             error=self.error,
+            scan=self.scan,
         )
         return await list_executions(
             context.app.runtime(), selection, after=self.after, limit=self.limit, most_read=self.most_read

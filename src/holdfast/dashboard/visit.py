@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAGE_ROWS: Final = 50
+YES: Final = "true"
 MOST_READ: Final = 2_000
 """How many stored items a page looks through for its rows. It says so if there may be more, and goes on by a link."""
 
@@ -100,6 +101,11 @@ class Visit(Struct, frozen=True, eq=False, kw_only=True):
     async def read(self, command: Command[T]) -> T:
         """The answer of a command that only reads. It finds whatever name the home holds."""
         return await command.perform(Context(self.app, IN_HOME))
+
+    async def must_ask(self, scan: str | None) -> bool:
+        """Whether a list would read all that the home holds, which is billed, and its address does not say ``scan``."""
+        reads_all = self.app.runtime().home.lists_by_scan
+        return scan != YES and reads_all is not None and await reads_all()
 
     async def cursors(self) -> Cursors:
         """Seals and opens the cursors of this caller."""

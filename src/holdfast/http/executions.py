@@ -137,9 +137,12 @@ def _event(event: Event, *, tracebacks: bool) -> Event:
     return replace(event, error=type_of_error(event.error), traceback=masked(event.traceback) if tracebacks else None)
 
 
+FILTERS: Final = ("status", "since", "until", "tag", "parent", "root", "waits_for", "error")
+
+
 async def list_all(call: Call) -> Response:
     """Executions, newest first, a page at a time."""
-    query = call.query("status", "since", "until", "tag", "parent", "root", "waits_for", "error", "after", "limit")
+    query = call.query(*FILTERS, "after", "limit", "scan")
     cursors = await cursors_of(call)
     command = ListExecutions(
         call.names.get("workflow"),
@@ -154,6 +157,7 @@ async def list_all(call: Call) -> Response:
         limit=query.count("limit", LISTED),
         waits_for=query.one("waits_for"),
         error=query.one("error") or "",
+        scan=query.flag("scan"),
     )
     if command.error:
         call.check_right(Right.INSPECT)  # who may not see the texts of errors finds nothing by them

@@ -37,7 +37,7 @@ class NewArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 async def list_actors(call: Call) -> Response:
     """Actors, newest first, a page at a time, without their states."""
-    query = call.query("status", "after", "limit")
+    query = call.query("status", "after", "limit", "scan")
     cursors = await cursors_of(call)
     command = ListActors(
         call.names.get("actor"),
@@ -45,6 +45,7 @@ async def list_actors(call: Call) -> Response:
         beginning=call.tenant,
         after=cursors.opened(query.one("after")),
         limit=query.count("limit", LISTED),
+        scan=query.flag("scan"),
     )
     page = await listed(call, command)
     told = [_actor(each) for each in page.items]

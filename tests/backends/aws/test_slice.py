@@ -46,7 +46,7 @@ async def test_a_workflow_with_a_step_a_sleep_a_signal_and_a_child(new_url: NewU
         await handle.signal("approved", True)
         assert await handle == [1_250, True, "packed order-1"]
         assert await (await checkout.start("order-1", 1_250, id="order-1")) == [1_250, True, "packed order-1"]
-        found = await app.executions()
+        found = await app.executions(scan=True)
         assert {each.id: each.status for each in found.executions} == {
             "order-1": "COMPLETED",
             "pack-order-1": "COMPLETED",

@@ -78,7 +78,7 @@ class Boto:
             return asyncio.run_coroutine_threadsafe(respond(app, request, chosen), loop).result()
 
         self._client = client_of(answer, **credentials)
-        self.exceptions = self._client.exceptions
+        self.exceptions, self.events = self._client.exceptions, self._client.meta.events
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._client, name)

@@ -23,7 +23,7 @@ from holdfast.actors.record import (
 from holdfast.coordination.schedule import Schedule
 from holdfast.errors import NotFound
 from holdfast.keys import LARGEST_PAGE, check_limit
-from holdfast.paging import Pages
+from holdfast.paging import Pages, refuse_scan
 
 if TYPE_CHECKING:
     from holdfast.items import Item
@@ -74,9 +74,13 @@ async def list_actors(
     beginning: str = "",
     after: str | None,
     limit: int,
+    scan: bool = False,
 ) -> ActorPage:
-    """One page of actors, newest first, whose keys begin so; deleted ones only if their status is asked for."""
+    """One page of actors, newest first, whose keys begin so; deleted ones only if their status is asked for. Raises
+    ``InvalidInput`` if the whole table would be read, without ``scan``.
+    """
     check_limit(limit)
+    await refuse_scan(runtime.home, scan=scan)
     found: list[ActorStatus] = []
     while True:
         page = await runtime.home.store.scan(_prefix(actor), status=status, after=after, limit=limit - len(found))
@@ -114,9 +118,12 @@ async def find_parked(runtime: Runtime, id: str) -> ParkedMessage:
     raise NotFound(f"no message {id!r} is parked here")
 
 
-async def list_timers(runtime: Runtime, actor: str | None, *, limit: int) -> tuple[SetTimer, ...]:
-    """The timers of all actors, or of those of one class, that are due first. Reads every actor."""
+async def list_timers(runtime: Runtime, actor: str | None, *, limit: int, scan: bool = False) -> tuple[SetTimer, ...]:
+    """The timers of all actors, or of those of one class, that are due first. Reads every actor; ``scan`` as for
+    ``list_actors``.
+    """
     check_limit(limit)
+    await refuse_scan(runtime.home, scan=scan)
     found = [
         SetTimer(actor_of(head.partition), key_of(head.partition), each.name, each.due_at, each.schedule)
         async for head in _heads(runtime, actor)

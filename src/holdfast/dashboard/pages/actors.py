@@ -12,7 +12,7 @@ from holdfast.dashboard.acting import offered, offered_on_many
 from holdfast.dashboard.pages.executions import own_beginning
 from holdfast.dashboard.pages.listing import listed
 from holdfast.dashboard.rendering import cut, render
-from holdfast.dashboard.visit import PAGE_ROWS
+from holdfast.dashboard.visit import PAGE_ROWS, YES
 from holdfast.errors import InvalidInput
 from holdfast.http.authentication import check_place
 from holdfast.keys import check_id
@@ -30,12 +30,13 @@ async def actors(visit: Visit) -> Response:
 
     def make(given: dict[str, str], after: str | None) -> Command[Any]:
         beginning = own_beginning(visit, given.get("key", ""))
-        return ListActors(given.get("actor"), given.get("status"), beginning, after=after, limit=PAGE_ROWS)
+        kind, status, scan = given.get("actor"), given.get("status"), given.get("scan") == YES
+        return ListActors(kind, status, beginning, after=after, limit=PAGE_ROWS, scan=scan)
 
     return await listed(
         visit,
         "actors",
-        ("actor", "status", "key"),
+        ("actor", "status", "key", "scan"),
         make,
         statuses=STATUSES,
         actions=offered_on_many(visit, "actor"),

@@ -76,7 +76,7 @@ async def _children(visit: Visit, view: View) -> list[Status]:
     """The newest of the executions that it has called, if it is seen to have called any."""
     status = view.execution
     kinds = {line.kind for line in view.timeline} | {wait.kind for wait in status.waits}
-    if CHILD not in kinds:
+    if CHILD not in kinds or await visit.must_ask(None):
         return []
     command = ListExecutions(
         parent=ExecutionRef(status.workflow, status.id),

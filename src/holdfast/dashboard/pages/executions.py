@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from holdfast.client import StatusPage
 from holdfast.clock import moment
 from holdfast.commands.execution import ListExecutions
 from holdfast.commands.right import Right
 from holdfast.dashboard.acting import offered_on_many
 from holdfast.dashboard.rendering import render
-from holdfast.dashboard.visit import MOST_READ, PAGE_ROWS
+from holdfast.dashboard.visit import MOST_READ, PAGE_ROWS, YES
 from holdfast.duration import seconds
 from holdfast.errors import InvalidInput
 from holdfast.http.api import Query
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.dashboard.visit import Visit
 
-FILTERS: Final = ("workflow", "status", "tag", "since", "id", "waits_for", "error", "parent", "after")
+FILTERS: Final = ("workflow", "status", "tag", "since", "id", "waits_for", "error", "parent", "scan", "after")
 
 
 class Filters(Struct, frozen=True, kw_only=True):
@@ -38,6 +39,7 @@ class Filters(Struct, frozen=True, kw_only=True):
     waits_for: str = ""
     error: str = ""
     parent: str = ""
+    scan: str = ""
 
     @classmethod
     def of(cls, query: Query) -> Filters:
@@ -67,10 +69,12 @@ async def executions(visit: Visit) -> Response:
         after=cursors.opened(query.one("after")),
         limit=PAGE_ROWS,
         most_read=MOST_READ,
+        scan=filters.scan == YES,
     )
     if filters.error:
         visit.check_right(Right.INSPECT)  # who may not see the texts of errors finds nothing by them
-    page = await visit.read(command)
+    must_ask = await visit.must_ask(filters.scan)
+    page = StatusPage((), None) if must_ask else await visit.read(command)
     return render(
         visit,
         "executions.html",
@@ -78,6 +82,7 @@ async def executions(visit: Visit) -> Response:
         next_cursor=cursors.sealed(page.cursor),
         is_first=query.one("after") is None,
         most_read=MOST_READ,
+        must_ask=must_ask,
         **choices(visit, filters),
     )
 

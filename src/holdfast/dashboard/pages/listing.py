@@ -22,16 +22,20 @@ async def listed(
     make: Callable[[dict[str, str], str | None], Command[Any]],
     **more: Any,
 ) -> Response:
-    """One page of a list. ``make`` makes its command of the filters that the address gives, and of where it goes on."""
+    """One page of a list. ``make`` makes its command of the filters that the address gives, and of where it goes on. If
+    ``scan`` is one of them, nothing is read before the address says so where that is billed.
+    """
     query, cursors = visit.query(*filters, "after"), await visit.cursors()
     given = {name: value for name in filters if (value := (query.one(name) or "").strip())}
-    found = await visit.read(make(given, cursors.opened(query.one("after"))))
+    must_ask = "scan" in filters and await visit.must_ask(given.get("scan"))
+    found = None if must_ask else await visit.read(make(given, cursors.opened(query.one("after"))))
     return render(
         visit,
         f"{page}.html",
         found=found,
-        rows=found.items,
-        next_cursor=cursors.sealed(found.after),
+        must_ask=must_ask,
+        rows=() if found is None else found.items,
+        next_cursor=None if found is None else cursors.sealed(found.after),
         is_first=query.one("after") is None,
         given=given,
         **more,

@@ -94,6 +94,7 @@ async def list_all(service: Service, request: asked.ListExecutions) -> Answer:
         raise invalid_request(f"Value '{request.status_filter}' at 'statusFilter' failed to satisfy constraint")
     if request.redrive_filter is not None and request.redrive_filter not in REDRIVEN:
         raise invalid_request(f"Value '{request.redrive_filter}' at 'redriveFilter' failed to satisfy constraint")
+    await service.check_list()
     limit, after = limit_of(request), service.after(request)
     told: list[Answer] = []
     store = service.call.app.runtime().home.store

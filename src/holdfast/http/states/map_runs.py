@@ -92,6 +92,7 @@ class Standing(Struct, frozen=True):
 
 async def list_all(service: Service, request: asked.ListMapRuns) -> Answer:
     """The Map runs of an execution."""
+    await service.check_list()
     standing = await standing_of(service, execution_arn(request.execution_arn))
     store, now = service.call.app.runtime().home.store, service.now_ms()
     partition, nonce = standing.head.partition, standing.record.nonce
@@ -166,6 +167,7 @@ async def update(service: Service, request: asked.UpdateMapRun) -> Answer:
 
 async def children(service: Service, request: asked.ListExecutions, arn: str) -> Answer:
     """The child executions of a Map run, a page at a time. Raises ``Fault``."""
+    await service.check_list()
     found = await _found(service, arn)
     workflow = items_of(found.record.workflow.removesuffix(maps_of("")))
     beginning = partition_of(workflow, f"{DERIVED_ID_MARK}{found.name}-")

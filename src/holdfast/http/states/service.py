@@ -11,6 +11,7 @@ from holdfast.asl.catalogue import Catalogue
 from holdfast.errors import InvalidInput
 from holdfast.http.cursors import Cursors
 from holdfast.http.states.faults import invalid_request, invalid_token
+from holdfast.paging import refuse_scan
 
 if TYPE_CHECKING:
     from holdfast.http.api import Call
@@ -24,6 +25,7 @@ Answer = dict[str, Any]
 LARGEST_PAGE: Final = 1_000
 USUAL_PAGE: Final = 100
 ALL_DATA: Final = "ALL_DATA"
+SCAN_HEADER: Final = "x-holdfast-scan"
 
 
 class Service(Struct, frozen=True):
@@ -44,6 +46,16 @@ class Service(Struct, frozen=True):
             return self.cursors.opened(asked.next_token)
         except InvalidInput:
             raise invalid_token() from None
+
+    async def check_list(self) -> None:
+        """Refuse a list that would read the whole table, which is billed, unless a header asks for that. Raises
+        ``Fault``.
+        """
+        scan = list(self.call.request.header_values(SCAN_HEADER)) == ["true"]
+        try:
+            await refuse_scan(self.call.app.runtime().home, scan=scan)
+        except InvalidInput as error:
+            raise invalid_request(f"{error}. Or send the header {SCAN_HEADER}: true") from None
 
     def page(self, name: str, told: list[Answer], cursor: str | None) -> Answer:
         """A page as it is answered."""
