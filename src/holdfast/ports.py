@@ -306,9 +306,12 @@ class Laggards(Protocol):
 class Sweeps(Protocol):
     """An optional port of homes whose workers divide among them what their sweeps look at."""
 
-    async def due(self, before: int, *, after: str | None, code: str, has_room: bool) -> Page:
+    async def due(
+        self, before: int, *, after: str | None, code: str, has_room: bool, just_started: bool = False
+    ) -> Page:
         """The share of this worker in ``Store.due``. All workers with the same ``code`` together look at everything,
-        each at least every few seconds; one without room for more work has no share as long as another has room.
+        each at least every few seconds; one without room for more work has no share as long as another has room. One
+        that has ``just_started`` divides only with those that have, too.
 
         What a worker leaves behind that dies is found by the others within 20 seconds. A page may be short.
         """

@@ -31,6 +31,11 @@ from holdfast.texts import frames_of
 MAY_BE_ZERO: Final = frozenset({"linger_seconds", "near_seconds", "courtesy_ms", "resident", "collect_after"})
 """The limits of which there may be nothing."""
 
+CLAIMS_AT_ONCE: Final = 64
+"""Of how many claims the answers are waited for. What is claimed has its lease renewed until it is done: a process that
+claims thousands before it works on the first, on a store that takes a thousand writes a second, does little else.
+"""
+
 MOST_UNANSWERED: Final = 10_000
 """Of how many entities it is remembered that the store did not take a claim."""
 
@@ -98,6 +103,7 @@ class Host:
         self.creations = Creations()
         self.crash_queue = CrashQueue()
         self.entities: dict[str, Entity] = {}
+        self.claiming = asyncio.Semaphore(CLAIMS_AT_ONCE)
         self.unanswered = Bounded[str, bool](MOST_UNANSWERED)
         """The entities that could not be claimed because the store did not take the write: see ``ownership.claim``."""
         self._suspended: OrderedDict[str, None] = OrderedDict()

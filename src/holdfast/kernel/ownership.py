@@ -47,6 +47,11 @@ async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], runni
 
     After an outage its living owner first gets the time of a lease, to write what it did meanwhile (G2).
     """
+    async with host.claiming:
+        return await _claim(entity, host, claimable, running)
+
+
+async def _claim(entity: Entity, host: Host, claimable: tuple[str, ...], running: str) -> Claim:
     now = host.clock.now_ms()
     entity.missed = entity.unread = False  # the claim shows what has come by now, and perhaps nothing that comes later
     try:

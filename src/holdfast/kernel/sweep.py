@@ -41,7 +41,8 @@ class Sweeper:
         """Sweep once, for everything a dead process left behind, then keep the beat."""
         limits = self._host.limits
         self._peers = self._host.home.doorbell.peers()
-        await self.sweep(max(limits.lease_ms, BLOCKED_RECHECK_MS) + 1, just_started=True, report=self._is_heard())
+        horizon_ms, report = max(limits.lease_ms, BLOCKED_RECHECK_MS) + 1, self._is_heard()
+        await self.sweep(horizon_ms, just_started=True, report=report, shared=not report)
         loop = asyncio.get_running_loop()
         self._beats = [
             loop.create_task(self._beat(limits.sweep_seconds, self._sweep_again)),
@@ -125,7 +126,7 @@ class Sweeper:
         backlog = BacklogCount(now)
         living: dict[str, bool] = {}
         try:
-            async for page in self._shared_pages(until) if shared else due_pages(self._host, until):
+            async for page in self._pages(until, shared=shared, just_started=just_started):
                 for head in page.items:
                     model = self._host.model_of(head.partition)
                     backlog.note(head, model)
@@ -150,11 +151,14 @@ class Sweeper:
                 "swept", due=backlog.due, oldest_seconds=backlog.oldest_seconds, blocked=backlog.blocked
             )
 
-    def _shared_pages(self, until: int) -> Pages[Page]:
+    def _pages(self, until: int, *, shared: bool, just_started: bool) -> Pages[Page]:
         host = self._host
-        if (sweeps := host.home.sweeps) is None:
+        if not shared or (sweeps := host.home.sweeps) is None:
             return due_pages(host, until)
-        return Pages(lambda after: sweeps.due(until, after=after, code=self._code, has_room=host.has_room))
+        code, began = self._code, just_started
+        return Pages(
+            lambda after: sweeps.due(until, after=after, code=code, has_room=host.has_room, just_started=began)
+        )
 
     def _consider(self, head: Item, living: dict[str, bool]) -> None:
         host = self._host

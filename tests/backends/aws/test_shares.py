@@ -104,6 +104,22 @@ async def test_what_is_due_is_found_by_one_of_them_each(open_store: OpenStore) -
     await workers.close()
 
 
+async def test_those_that_start_together_divide_their_first_look_and_leave_nothing_to_others(
+    open_store: OpenStore,
+) -> None:
+    """An older one may be dead: what would be its share is looked at by the new ones, too."""
+    workers = await crew(open_store, 4)
+    every = await write(workers.stores[0], due(150))
+    older = workers.sweeps[3]
+    older._started_at -= 60_000
+    await older.due(BEFORE, after=None, code="same", has_room=True)
+    pages = [each.due(BEFORE, after=None, code="same", has_room=True, just_started=True) for each in workers.sweeps[:3]]
+    found = [{head.partition for head in page.items} for page in await asyncio.gather(*pages)]
+    assert is_divided(found, every)
+    assert all(found)
+    await workers.close()
+
+
 async def test_more_than_one_look_shows_is_divided_too(open_store: OpenStore) -> None:
     workers = await crew(open_store, 3)
     every = await write(workers.stores[0], due(450))

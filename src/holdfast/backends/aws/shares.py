@@ -46,11 +46,19 @@ ABSENT_SECONDS: Final = 15.0
 """A worker that has not written for so long is not there: as long as its leases last."""
 
 
+TOGETHER_SECONDS: Final = 1.0
+"""How long a worker waits at its first look, behind its note, until it reads those of the others."""
+
+NEW_SECONDS: Final = 10.0
+"""One that started so much earlier, or later, has started at the same time."""
+
+
 class There(Struct, frozen=True, omit_defaults=True):
-    """What a worker writes: which code it has, and whether it can begin more work."""
+    """What a worker writes: which code it has, whether it can begin more work, and when it started (milliseconds)."""
 
     code: str
     has_room: bool = True
+    started_at: int = 0
 
 
 class Sight(Struct, frozen=True):
@@ -74,8 +82,11 @@ class SharedSweeps:
         self._looks = 0
         self._seen: dict[str, Sight] = {}
         self._sharing: frozenset[str] | None = None
+        self._started_at = clock.now_ms()
 
-    async def due(self, before: int, *, after: str | None, code: str, has_room: bool) -> Page:
+    async def due(
+        self, before: int, *, after: str | None, code: str, has_room: bool, just_started: bool = False
+    ) -> Page:
         """See ``Sweeps.due``."""
         if after is None:
             self._sharing = None
@@ -84,7 +95,8 @@ class SharedSweeps:
             if after is None and len(entries) <= FEW:
                 return entries
             if self._sharing is None:
-                self._sharing = await self._look_around(There(code, has_room))
+                this = There(code, has_room, self._started_at)
+                self._sharing = await (self._look_at_new_ones(this) if just_started else self._look_around(this))
             return [entry for entry in entries if self._is_mine(entry.partition, self._sharing)]
 
         return await self._store.due_among(before, after, choose)
@@ -100,21 +112,41 @@ class SharedSweeps:
             return True
         return max(sharing, key=lambda name: (zlib.crc32(f"{name} {partition}".encode()), name)) == self._owner
 
+    async def _look_at_new_ones(self, this: There) -> frozenset[str]:
+        """Those that have started together with this worker, as after an outage. Of others it is not known yet whether
+        they are alive, so the first look of a worker is at all that is theirs, too.
+        """
+        await self._tell(this)
+        await asyncio.sleep(TOGETHER_SECONDS)
+        since = self._started_at - int(NEW_SECONDS * 1000)
+        return frozenset(
+            name
+            for name, _, there in await self._notes()
+            if there.has_room and there.code == this.code and there.started_at > since
+        )
+
     async def _look_around(self, this: There) -> frozenset[str]:
         """Write that this worker is there, and answer those with the same code that can begin more work."""
-        self._looks += 1
-        until, body = self._clock.now_ms() + MS_PER_HOUR, msgspec.json.encode(this)
-        await self._store.write(
-            Put(Item(SALT_PARTITION, PRESENCE + self._owner, revision=self._looks, expires_at=until, body=body))
-        )
+        await self._tell(this)
         now, seen, found = self._time(), dict[str, Sight](), set[str]()
-        async for item in items(self._store, SALT_PARTITION, prefix=PRESENCE):
-            name, there = item.sort.removeprefix(PRESENCE), decode_there(item.body)
+        for name, revision, there in await self._notes():
             before = self._seen.get(name)
-            is_same = before is not None and before.revision == item.revision
-            seen[name] = sight = before if is_same and before is not None else Sight(item.revision, now)
+            is_same = before is not None and before.revision == revision
+            seen[name] = sight = before if is_same and before is not None else Sight(revision, now)
             is_there = name == self._owner or now - sight.since < ABSENT_SECONDS
             if is_there and there.has_room and there.code == this.code:
                 found.add(name)
         self._seen = seen
         return frozenset(found)
+
+    async def _tell(self, this: There) -> None:
+        """Write that this worker is there."""
+        self._looks += 1
+        until, body = self._clock.now_ms() + MS_PER_HOUR, msgspec.json.encode(this)
+        note = Item(SALT_PARTITION, PRESENCE + self._owner, revision=self._looks, expires_at=until, body=body)
+        await self._store.write(Put(note))
+
+    async def _notes(self) -> list[tuple[str, int, There]]:
+        """What all have written: the name of each, the revision of its note, and what that says."""
+        notes = [item async for item in items(self._store, SALT_PARTITION, prefix=PRESENCE)]
+        return [(note.sort.removeprefix(PRESENCE), note.revision, decode_there(note.body)) for note in notes]
