@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from tests.crash.stage import Stage
@@ -50,7 +51,8 @@ def test_a_second_crash_during_the_recovery_changes_nothing(name: str, patient_s
 def test_a_zombie_at_any_write_changes_nothing_and_is_fenced(sampled_stage: Stage) -> None:
     fenced = points = 0
     for each in sampled_stage.some(ACTOR_SCENARIOS):
-        report = pause_at_every_write(each)
+        # A request that was under way when its process was stopped is out of time: it fails, and is made again.
+        report = pause_at_every_write(replace(each, unsteady=each.unsteady or sampled_stage.name != "memory"))
         points += report.points
         fenced += report.events["fenced"]
     print(f"{points} zombies came back, {fenced} were fenced")

@@ -64,10 +64,12 @@ class DynamoHomes:
     async def open(self) -> Home:
         owner = f"aws-{new_id()[:12]}"
         connection = ThreadedConnection(None, None, client=hostile.client())
+        store = DynamoStore(Transport(connection, self.table, random=Random(owner)), self.table)
         return Home(
             url=f"aws://{self.table}",
             owner=owner,
-            store=DynamoStore(Transport(connection, self.table, random=Random(owner)), self.table),
+            store=store,
+            inventory=store,
             doorbell=LocalDoorbell(self._bells, owner),
             blobs=MemoryBlobs(self._blobs),
             inline_bytes=INLINE_BYTES,
