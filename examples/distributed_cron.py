@@ -109,7 +109,7 @@ async def watch(workers: dict[int, asyncio.subprocess.Process]) -> None:
 
 async def check() -> None:
     """Every tick has run, at a time of its own, once."""
-    jobs = (await app.executions("job", tags={"schedule": "report"}, limit=1_000)).executions
+    jobs = (await app.executions("job", tags={"schedule": "report"}, limit=1_000, scan=True)).executions
     for each in jobs:
         assert await job.handle(each.id) == "the report of now"
     ticks = (await Cron.at("report").state()).ticks
