@@ -23,7 +23,7 @@ RULES: Rules = replace(
     HOSTILE,
     transactions=Transactions(0.01),
     torn_pages=TornPages(pages=0.3, page_seconds=0.02),
-    index_lag=IndexLag(5.0),
+    index_lag=IndexLag(2.0),
     short_pages=ShortPages(0.1),
     throttling=Throttling(0.01),
     failures=Failures(0.005, 0.005),

@@ -139,7 +139,7 @@ async def ticking(_cloud: Cloud, ticks: int) -> str:
     await patiently(Cron.at("report", request_id=fresh()).stop)
     state = await patiently(cron.state)
     assert state.next_tick is None, "it ticks on"
-    listed = await patiently(partial(app.executions, "job", tags={"schedule": "report"}, limit=1_000))
+    listed = await patiently(partial(app.executions, "job", tags={"schedule": "report"}, limit=1_000, scan=True))
     jobs = listed.executions
     for each in jobs:
         assert await patiently(job.handle(each.id).result) == "the report of now"
