@@ -12,7 +12,7 @@ from typing import Any, Final, ParamSpec, Self, TypeVar, overload
 
 from holdfast import executions as looking
 from holdfast.actors.admin.handle import ActorHandle
-from holdfast.actors.admin.listing import ActorPage, ParkedPage, list_actors, list_parked
+from holdfast.actors.admin.listing import ParkedPage, list_parked
 from holdfast.actors.model import Actors
 from holdfast.asl.declarations import state_machine, state_machines
 from holdfast.clock import Clock, SystemClock
@@ -96,6 +96,7 @@ class App:
     cache, session, resource = sharing.cache, sharing.session, sharing.resource
     debounce, collect, single, throttle = starts.debounce, starts.collect, starts.single, starts.throttle
     handle, callback, executions, select = looking.handle, looking.callback, looking.executions, looking.select
+    list_actors = looking.actors
     state_machine, state_machines = state_machine, state_machines
     queue, limit, prometheus = queue, limit, prometheus
     sync, asgi, lambda_handler = sync_bridge, serving.asgi, serving.lambda_handler
@@ -167,20 +168,6 @@ class App:
     def actor(self, actor: str, key: str) -> ActorHandle:
         """A handle on an actor, by its class's name: inspect it, delete it, repair it."""
         return ActorHandle(actor, key, self.runtime)
-
-    async def list_actors(
-        self,
-        actor: str | None = None,
-        *,
-        status: str | None = None,
-        after: str | None = None,
-        limit: int = 100,
-        scan: bool = False,
-    ) -> ActorPage:
-        """List actors, newest first, a page at a time; deleted ones only with ``status="DELETED"``; ``scan`` as for
-        ``executions``.
-        """
-        return await list_actors(self.runtime(), actor, status=status, after=after, limit=limit, scan=scan)
 
     async def parked(self, actor: str | None = None, *, after: str | None = None, limit: int = 100) -> ParkedPage:
         """List the parked messages of actors and consumers, in the order they were sent, a page at a time."""

@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from holdfast.actors.admin.listing import ActorPage, list_actors
 from holdfast.bulk import Chosen
 from holdfast.client import CallbackHandle, StatusPage, list_executions
 from holdfast.client import select as selection_of
@@ -64,6 +65,21 @@ async def executions(  # noqa: PLR0913 - one for each thing to find them by
         scan=scan,
     )
     return await list_executions(app.runtime(), selection, after=after, limit=limit)
+
+
+async def actors(
+    app: Declares,
+    actor: str | None = None,
+    *,
+    status: str | None = None,
+    after: str | None = None,
+    limit: int = 100,
+    scan: bool = False,
+) -> ActorPage:
+    """List actors, newest first, a page at a time; deleted ones only with ``status="DELETED"``; ``scan`` as for
+    ``executions``.
+    """
+    return await list_actors(app.runtime(), actor, status=status, after=after, limit=limit, scan=scan)
 
 
 def select(  # noqa: PLR0913 - one for each thing to find them by

@@ -306,12 +306,9 @@ class Laggards(Protocol):
 class Sweeps(Protocol):
     """An optional port of homes whose workers divide among them what their sweeps look at."""
 
-    async def due(
-        self, before: int, *, after: str | None, code: str, has_room: bool, just_started: bool = False
-    ) -> Page:
+    async def due(self, before: int, *, after: str | None, code: str, has_room: bool, is_new: bool = False) -> Page:
         """The share of this worker in ``Store.due``. All workers with the same ``code`` together look at everything,
-        each at least every few seconds; one without room for more work has no share as long as another has room. One
-        that has ``just_started`` divides only with those that have, too.
+        each at least every few seconds. One without room has no share while others have room; new ones divide it alone.
 
         What a worker leaves behind that dies is found by the others within 20 seconds. A page may be short.
         """

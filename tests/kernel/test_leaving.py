@@ -22,9 +22,7 @@ class Sharing:
         self._store = store
         self._told = told
 
-    async def due(
-        self, before: int, *, after: str | None, code: str, has_room: bool, just_started: bool = False
-    ) -> Page:
+    async def due(self, before: int, *, after: str | None, code: str, has_room: bool, is_new: bool = False) -> Page:
         assert "leaves" not in self._told, "it would be there again"
         return await self._store.due(before, after=after)
 

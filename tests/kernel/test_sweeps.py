@@ -126,8 +126,8 @@ class Shares:
         self._store = store
         self.asked, self.left = [], False
 
-    async def due(self, before, *, after, code, has_room, just_started=False):
-        if just_started:  # nobody else has
+    async def due(self, before, *, after, code, has_room, is_new=False):
+        if is_new:  # nobody else has
             return await self._store.due(before, after=after)
         self.asked.append((code, has_room))
         return Page(())

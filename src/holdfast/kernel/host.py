@@ -17,7 +17,7 @@ from holdfast.containment import is_asked_for
 from holdfast.errors import InvalidInput, StoreError
 from holdfast.items import Item, Write
 from holdfast.kernel.crash_queue import CrashQueue
-from holdfast.kernel.creations import Creations
+from holdfast.kernel.creations import CLAIMS_AT_ONCE, Creations
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.listeners import Watchers
 from holdfast.kernel.model import Model
@@ -30,11 +30,6 @@ from holdfast.texts import frames_of
 
 MAY_BE_ZERO: Final = frozenset({"linger_seconds", "near_seconds", "courtesy_ms", "resident", "collect_after"})
 """The limits of which there may be nothing."""
-
-CLAIMS_AT_ONCE: Final = 64
-"""Of how many claims the answers are waited for. What is claimed has its lease renewed until it is done: a process that
-claims thousands before it works on the first, on a store that takes a thousand writes a second, does little else.
-"""
 
 MOST_UNANSWERED: Final = 10_000
 """Of how many entities it is remembered that the store did not take a claim."""

@@ -156,9 +156,7 @@ class Sweeper:
         if not shared or (sweeps := host.home.sweeps) is None:
             return due_pages(host, until)
         code, began = self._code, just_started
-        return Pages(
-            lambda after: sweeps.due(until, after=after, code=code, has_room=host.has_room, just_started=began)
-        )
+        return Pages(lambda after: sweeps.due(until, after=after, code=code, has_room=host.has_room, is_new=began))
 
     def _consider(self, head: Item, living: dict[str, bool]) -> None:
         host = self._host

@@ -113,7 +113,7 @@ async def test_those_that_start_together_divide_their_first_look_and_leave_nothi
     older = workers.sweeps[3]
     older._started_at -= 60_000
     await older.due(BEFORE, after=None, code="same", has_room=True)
-    pages = [each.due(BEFORE, after=None, code="same", has_room=True, just_started=True) for each in workers.sweeps[:3]]
+    pages = [each.due(BEFORE, after=None, code="same", has_room=True, is_new=True) for each in workers.sweeps[:3]]
     found = [{head.partition for head in page.items} for page in await asyncio.gather(*pages)]
     assert is_divided(found, every)
     assert all(found)

@@ -84,9 +84,7 @@ class SharedSweeps:
         self._sharing: frozenset[str] | None = None
         self._started_at = clock.now_ms()
 
-    async def due(
-        self, before: int, *, after: str | None, code: str, has_room: bool, just_started: bool = False
-    ) -> Page:
+    async def due(self, before: int, *, after: str | None, code: str, has_room: bool, is_new: bool = False) -> Page:
         """See ``Sweeps.due``."""
         if after is None:
             self._sharing = None
@@ -96,7 +94,7 @@ class SharedSweeps:
                 return entries
             if self._sharing is None:
                 this = There(code, has_room, self._started_at)
-                self._sharing = await (self._look_at_new_ones(this) if just_started else self._look_around(this))
+                self._sharing = await (self._look_at_new_ones(this) if is_new else self._look_around(this))
             return [entry for entry in entries if self._is_mine(entry.partition, self._sharing)]
 
         return await self._store.due_among(before, after, choose)
