@@ -20,6 +20,7 @@ from holdfast.coordination.stream.record import PARTITION_PREFIX as STREAM_PREFI
 from holdfast.coordination.stream.record import SNAPSHOT_PREFIX
 from holdfast.flow.record import PREFIX as QUEUE_PREFIX
 from holdfast.items import HEAD, Item
+from holdfast.keys import LIMITS
 from holdfast.messaging.bus_queue import PARTITION_PREFIX as BUS_PREFIX
 from holdfast.messaging.outbox import PARTITION_PREFIX as OUTBOX_PREFIX
 from holdfast.replay.entries import TakenOver, decode_entries
@@ -301,7 +302,8 @@ def _changes(before: Sequence[Item], after: Sequence[Item]) -> list[str]:
 def _substance(items: Iterable[Item]) -> frozenset[Item]:
     """The items, without segments that only fence off others: a late terminate() may still write one. Also without the
     leases and versions of actors, outboxes and queues, and replies: a late call or delivery is answered or recognised,
-    and changes nothing else. Also without snapshots of streams, which any process may make at any time.
+    and changes nothing else. Also without snapshots of streams, which any process may make at any time, and without
+    loans of limits: a process that was stopped looks what it may use.
     """
     versioned = (PARTITION_PREFIX, OUTBOX_PREFIX, BUS_PREFIX, QUEUE_PREFIX)
     return frozenset(
@@ -309,6 +311,7 @@ def _substance(items: Iterable[Item]) -> frozenset[Item]:
         for item in items
         if not (item.sort.startswith(SEGMENT_PREFIX) and _only_fences(item))
         if not (item.sort.startswith(REPLY_PREFIX) and item.partition.startswith(PARTITION_PREFIX))
+        if not item.partition.startswith(LIMITS)
         if not (item.sort.startswith(SNAPSHOT_PREFIX) and item.partition.startswith(STREAM_PREFIX))
     )
 
