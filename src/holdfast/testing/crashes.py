@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any, Final
 
@@ -259,6 +260,9 @@ async def _overtake(
             user = await Visitor.of(world) if scenario.has_client else None
             living = asyncio.create_task(_live(late, world, user))
             await _first_of(begun.wait(), living)
+            with suppress(TimeoutError):  # or it writes once there is nothing left to do
+                async with asyncio.timeout(scenario.limits.lease_ms / 1000):
+                    await begun.wait()
             heir = await world.boot()
             result = await (told(heir) if user is None else user.told(heir))
             await heir.call(world.quiet)
