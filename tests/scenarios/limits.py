@@ -14,7 +14,7 @@ import holdfast as hf
 from holdfast.app import App
 from holdfast.errors import StepInterrupted
 from holdfast.flow.lender import Pool
-from holdfast.flow.permits import lenders_of
+from holdfast.flow.permits import Wanted, lenders_of
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.simulation import Histories, Scenario
 from holdfast.testing.virtual_time import current_scope
@@ -28,6 +28,7 @@ class Call(Struct, eq=False):
     """A call that runs: in which process, and by which loan."""
 
     process: Any
+    key: str
     pool: Pool
     loan: int
 
@@ -41,12 +42,13 @@ class Call(Struct, eq=False):
 async def inside(app: App, ledger: Ledger, name: str, most: int, key: str = "") -> AsyncGenerator[None]:
     """A call is here; with it no more are than may."""
     running: list[Call] = ledger.notes.setdefault("running", [])
-    pool = lenders_of(app.runtime())._pools[app.registry.limits[name].partition, key]
-    call = Call(current_scope.get(), pool, pool._loan.number)
+    limit: hf.Limit = app.registry.limits[name]
+    pool = lenders_of(app.runtime()).pool(Wanted(limit.partition, key, 1, limit.numbers))
+    call = Call(current_scope.get(), key, pool, pool.loan)
     if not pool.lasts(call.loan):
         ledger.violations.append(f"a call of {name} began without a loan (G16)")
     running.append(call)
-    counted = [each for each in running if each.counts and each.pool._source.sort == pool._source.sort]
+    counted = [each for each in running if each.counts and each.key == key]
     if len(counted) > most:
         ledger.violations.append(f"{len(counted)} calls of {name} run, over {most} (G16)")
     ledger.notes.setdefault("began", []).append(asyncio.get_running_loop().time())

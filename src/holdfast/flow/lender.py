@@ -157,6 +157,11 @@ class Pool:
         if self._keeper is not None:
             self._changed.set()
 
+    @property
+    def loan(self) -> int:
+        """The number of its loan."""
+        return self._loan.number
+
     def lasts(self, loan: int) -> bool:
         """Whether calls may begin by the loan of this number."""
         return self._loan.number == loan and self._loan.is_valid
