@@ -239,11 +239,13 @@ def test_a_relayed_event_that_its_id_alone_tells_from_others_never_waits_without
             # One more is refused: its head is there, and it takes the receiver for a new one.
             outside.plan.next = [*repeat(None, 2 * written), *repeat(FailBefore(), 1_000)]
             runtime = outside.app.runtime()
-            host: Any = SimpleNamespace(home=runtime.home)
+            # A process without its code.
+            host: Any = SimpleNamespace(home=runtime.home, entities={}, model_of=lambda _partition: None)
             relaying = asyncio.ensure_future(_deliver_to(receiver, [message], runtime, host))
             await asyncio.sleep(1)
             relaying.cancel()
             await asyncio.wait([relaying])
+            assert relaying.cancelled() or relaying.exception() is None
             _is_whole(outside, receiver, "i#", written)
 
     run_virtual(main)

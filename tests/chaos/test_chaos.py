@@ -17,7 +17,7 @@ from tests.chaos.planted import PLANT, PLANTS
 import holdfast
 from holdfast.chaos import audit, cast, play
 from holdfast.chaos.play import Outcome
-from holdfast.chaos.points import CONSUMER_PREFIX, Part, Point, point_of
+from holdfast.chaos.points import CONSUMER_PREFIX, Part, Point, points_of
 from holdfast.chaos.stories import STORIES
 from holdfast.cli import main
 from holdfast.crew.ledger import Entry
@@ -137,20 +137,24 @@ MESSAGE = "i#1#a"
 
 
 @pytest.mark.parametrize(
-    ("writes", "point"),
+    ("writes", "points"),
     [
-        ([Update(partition=CONSUMER, owner="1-a", lease_until=9, add_epoch=1)], (Point.CLAIM, CONSUMER, 1)),
-        ([Update(partition="actor#Books#shop", owner="1-a", lease_until=9, add_epoch=1)], None),
-        ([Update(partition=CONSUMER, owner=None, lease_until=None)], None),
-        ([Put(Item(CONSUMER, MESSAGE)), Put(Item(CONSUMER, "i#2#a")), RING], (Point.DELIVERY, CONSUMER, 2)),
-        ([Put(Item("actor#Books#shop", MESSAGE)), RING], None),
-        ([Update(partition=CONSUMER, body=b"{}"), Delete(CONSUMER, MESSAGE)], (Point.COMMIT, CONSUMER, 1)),
-        ([Update(partition=CONSUMER, body=b"{}"), Put(Item(CONSUMER, "p#1")), Delete(CONSUMER, MESSAGE)], None),
-        ([Update(partition=OUTBOX), Delete(OUTBOX, "o#1#a"), Delete(OUTBOX, "o#2#a")], (Point.MARK, OUTBOX, 2)),
+        ([Update(partition=CONSUMER, owner="1-a", lease_until=9, add_epoch=1)], [(Point.CLAIM, CONSUMER, 1)]),
+        (
+            [Put(Item(CONSUMER, MESSAGE)), Put(Item(CONSUMER, owner="1-a", lease_until=9, epoch=1))],
+            [(Point.DELIVERY, CONSUMER, 1), (Point.CLAIM, CONSUMER, 1)],
+        ),
+        ([Update(partition="actor#Books#shop", owner="1-a", lease_until=9, add_epoch=1)], []),
+        ([Update(partition=CONSUMER, owner=None, lease_until=None)], []),
+        ([Put(Item(CONSUMER, MESSAGE)), Put(Item(CONSUMER, "i#2#a")), RING], [(Point.DELIVERY, CONSUMER, 2)]),
+        ([Put(Item("actor#Books#shop", MESSAGE)), RING], []),
+        ([Update(partition=CONSUMER, body=b"{}"), Delete(CONSUMER, MESSAGE)], [(Point.COMMIT, CONSUMER, 1)]),
+        ([Update(partition=CONSUMER, body=b"{}"), Put(Item(CONSUMER, "p#1")), Delete(CONSUMER, MESSAGE)], []),
+        ([Update(partition=OUTBOX), Delete(OUTBOX, "o#1#a"), Delete(OUTBOX, "o#2#a")], [(Point.MARK, OUTBOX, 2)]),
     ],
 )
-def test_points_are_told_apart_by_what_is_written(writes, point):
-    assert point_of(writes) == point
+def test_points_are_told_apart_by_what_is_written(writes, points):
+    assert points_of(writes) == points
 
 
 ONE_CHARGE = [Entry(at=1, what="accepted", order="o1", cents=5, key="k1")]

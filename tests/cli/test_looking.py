@@ -42,6 +42,7 @@ SHOWN_KEYS = {
     "owner_until",
     "parked",
     "waits_left_out",
+    "queue",
     "untaken",
     "others",
     "troubles",

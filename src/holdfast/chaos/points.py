@@ -104,24 +104,33 @@ def tell(**facts: Any) -> None:
     os.write(1, json.dumps({**facts, "now": SystemClock().now_ms()}).encode() + b"\n")
 
 
-def point_of(writes: Sequence[Write]) -> tuple[Point, str, int] | None:
-    """The point of a call of the store's ``write``, its entity, and the number of its events."""
+Reached = tuple[Point, str, int]
+"""A point, its entity, and the number of its events."""
+
+
+def points_of(writes: Sequence[Write]) -> list[Reached]:
+    """The points of a call of the store's ``write``: an event may be delivered with the lease of its consumer."""
     events: list[tuple[Point, str]] = []
     for write in writes:
         match write:
             case Put(Item(sort=sort)) if sort.startswith(PARKED_PREFIX):
-                return None
+                return []
             case Put(Item(partition=partition, sort=sort)) if _is_message(partition, sort):
                 events.append((Point.DELIVERY, partition))
             case Delete(partition, sort) if _is_message(partition, sort):
                 events.append((Point.COMMIT, partition))
             case Delete(partition, sort) if partition.startswith(OUTBOX_PREFIX) and sort.startswith(ENTRY_PREFIX):
                 events.append((Point.MARK, partition))
-            case Update(partition=partition, owner=str()) if partition.startswith(CONSUMER_PREFIX):
+            case Update(partition=partition, owner=str()) | Put(Item(partition=partition, owner=str())) if (
+                partition.startswith(CONSUMER_PREFIX)
+            ):
                 events.append((Point.CLAIM, partition))
             case _:
                 pass
-    return (*events[0], len(events)) if events else None
+    first: dict[Point, str] = {}
+    for point, partition in events:
+        first.setdefault(point, partition)
+    return [(point, partition, sum(1 for each, _ in events if each is point)) for point, partition in first.items()]
 
 
 def _is_message(partition: str, sort: str) -> bool:
@@ -146,57 +155,57 @@ class ChaosStore:
 
     def write(self, *writes: Write) -> Awaitable[Sequence[Item | None]]:
         """See ``Store.write``."""
-        point = point_of(writes)
-        fault = self._fault
-        if point is None or fault is None or point[0] not in fault.at:
-            return self._send(writes, point)
-        self._entities.add(point[1])
+        points, fault = points_of(writes), self._fault
+        struck = next((each for each in points if fault is not None and each[0] in fault.at), None)
+        if struck is None or fault is None:
+            return self._send(writes, points)
+        self._entities.add(struck[1])
         if len(self._entities) < fault.number:
-            return self._send(writes, point)
+            return self._send(writes, points)
         self._fault = None
-        return self._strike_at(fault, writes, point)
+        return self._strike_at(fault, writes, points, struck)
 
-    def _send(
-        self, writes: Sequence[Write], point: tuple[Point, str, int] | None
-    ) -> asyncio.Future[Sequence[Item | None]]:
+    def _send(self, writes: Sequence[Write], points: Sequence[Reached]) -> asyncio.Future[Sequence[Item | None]]:
         sent = asyncio.ensure_future(self._store.write(*writes))
         self._under_way.add(sent)
-        sent.add_done_callback(lambda done: self._answered(done, point))
+        sent.add_done_callback(lambda done: self._answered(done, points))
         return sent
 
-    def _answered(self, done: asyncio.Future[Any], point: tuple[Point, str, int] | None) -> None:
+    def _answered(self, done: asyncio.Future[Any], points: Sequence[Reached]) -> None:
         self._under_way.discard(done)
-        if point is None or done.cancelled():
+        if done.cancelled():
             return
-        name, partition, count = point
         match done.exception():
             case None:
-                pass
+                for point in points:
+                    self._passed(*point)
             case Refused():
-                tell(refused=name, partition=partition)
-                return
+                for name, partition, _ in points:
+                    tell(refused=name, partition=partition)
             case _:
-                return
+                pass
+
+    def _passed(self, name: Point, partition: str, count: int) -> None:
         tell(passed=name, partition=partition, count=count)
         self._unhandled += {Point.DELIVERY: count, Point.COMMIT: -count}.get(name, 0)
         if name is Point.COMMIT and not self._unhandled:
             self._all_handled.set()
 
     async def _strike_at(
-        self, fault: Fault, writes: Sequence[Write], point: tuple[Point, str, int]
+        self, fault: Fault, writes: Sequence[Write], points: Sequence[Reached], struck: Reached
     ) -> Sequence[Item | None]:
         if fault.moment == "before":
-            await self._strike(fault, point)
-            return await self._send(writes, point)
+            await self._strike(fault, struck)
+            return await self._send(writes, points)
         try:
-            answer = await self._send(writes, point)
+            answer = await self._send(writes, points)
         except Refused:
             self._fault = fault  # nothing was written: try the next write
             raise
-        await self._strike(fault, point)
+        await self._strike(fault, struck)
         return answer
 
-    async def _strike(self, fault: Fault, point: tuple[Point, str, int]) -> None:
+    async def _strike(self, fault: Fault, point: Reached) -> None:
         if fault.handled:
             await self._all_handled.wait()
         name, partition, count = point
