@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.asl.machines import LAMBDA, app_in_virtual_time, ended, passing, states, task
 
 import holdfast as hf
-from holdfast.asl.reading import events_of
+from holdfast.asl.reading import events_of, redrives_of
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.ports import Home
 from holdfast.testing import PATIENT, VirtualClock, run_virtual
@@ -43,6 +43,8 @@ class Ran:
             self.names = [event.name for event in await handle.history()]
             self.runs = await self._heads("m.maps")
             self.items = await self._heads("m.items")
+            store = self.app.runtime().home.store
+            self.redriven = [await redrives_of(store, each.partition, decode_record(each.body)) for each in self.runs]
             return answer
 
     async def during(self, handle: hf.Handle[Any]) -> Any:
@@ -102,6 +104,14 @@ def test_a_map_run_continues_as_new_no_more_than_twenty_times():
     ran = Ran(states("All", All=distributed(states("Keep", Keep=passing()))), list(range(100)), items_of_a_run=1)
     assert ran.answer == list(range(100))
     assert decode_record(ran.runs[0].body).run == 19
+    assert ran.redriven == [(0, 0)]
+
+
+def test_results_that_are_too_large_together_fail_the_map_by_the_name_of_that():
+    ran = Ran(
+        states("All", All=distributed(states("Big", Big=task("big")))), list(range(12)), big=lambda _: "x" * 400_000
+    )
+    assert ran.answer[0] == "States.DataLimitExceeded"
 
 
 def test_an_express_item_has_five_minutes():

@@ -417,6 +417,32 @@ def test_each_machine_of_a_template_is_checked(shop, template):
     assert shop.invoke("asl", "lint", "synth.json", "--aws", "--resource", "Poller9A1B2C3D").exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ('{"StartAt":"A","States":{"A":{"Type":"Pass","End":true},"A":{"Type":"Succeed"}}}', "DUPLICATE_STATE_NAME"),
+        ('{"StartAt":"A","States":{"A":{"Type":"Pass",}}}', "INVALID_JSON_DESCRIPTION"),
+    ],
+)
+def test_a_file_next_to_a_template_is_checked_as_it_is_written(shop, text, code):
+    shop.path("m1.json").write_text(text, encoding="utf-8")
+    shop.path("t.yaml").write_text(
+        "Resources: {M: {Type: 'AWS::Serverless::StateMachine', Properties: {DefinitionUri: m1.json}}}",
+        encoding="utf-8",
+    )
+    result = shop.invoke("asl", "lint", "t.yaml")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("t.yaml#M: ") and code in result.stdout
+
+
+@pytest.mark.parametrize("text", ["[1]", "5", '"/etc/hostname"', "/etc/hostname", ""])
+def test_what_is_no_object_is_tried_as_no_path(shop, text):
+    shop.path("m.json").write_text(text, encoding="utf-8")
+    result = shop.invoke("asl", "test", "m.json")
+    assert result.exit_code == 1
+    assert "m.json holds no definition" in result.stderr
+
+
 def test_a_template_with_several_machines_wants_a_name(shop):
     shop.path("synth.json").write_text(json.dumps(synthesised()), encoding="utf-8")
     result = shop.invoke("asl", "graph", "synth.json")

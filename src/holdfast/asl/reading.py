@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.asl.events import Event, recorded
-from holdfast.asl.frames import Cursor
 from holdfast.asl.redrives import Redrive, joined
 from holdfast.paging import items
 from holdfast.replay.entries import Entry, Reopened, decode_entries, standing
@@ -23,10 +22,16 @@ if TYPE_CHECKING:
     from holdfast.workflows.record import ExecutionRecord
 
 
+class _Place(Struct, frozen=True):
+    """Where an earlier run of a machine, or of a Map run, has stopped: how often that was redriven, if it was told."""
+
+    redrives: int = 0
+
+
 class _Carried(Struct, frozen=True):
     """The part of an execution's input that says where an earlier run has stopped."""
 
-    cursor: Cursor | None = None
+    cursor: _Place | None = None
 
 
 async def events_of(runtime: Runtime, partition: str) -> tuple[Recorded, list[Event]]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holdfast.asl.ending import STATUS_OF, SUCCEEDED, failure_in
-from holdfast.asl.errors import RUNTIME, TASK_FAILED, TIMEOUT, Error, StatesError
-from holdfast.errors import ExecutionError, ExecutionTimedOut
+from holdfast.asl.errors import DATA_LIMIT_EXCEEDED, RUNTIME, TASK_FAILED, TIMEOUT, Error, StatesError
+from holdfast.errors import ExecutionError, ExecutionTimedOut, PayloadTooLarge
 from holdfast.workflows.record import NO_VALUE, decode_record, is_there
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ def failure_of(error: ExecutionError) -> StatesError:
     own = error.__cause__
     if isinstance(own, Error):
         failed = StatesError(own.error, own.cause)
+    elif isinstance(own, PayloadTooLarge):
+        failed = StatesError(DATA_LIMIT_EXCEEDED, str(own))
     elif isinstance(error, ExecutionTimedOut):
         failed = StatesError(TIMEOUT)
     else:

@@ -9,15 +9,17 @@ from typing import Any, Final
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.asl.drawing import diagram_of, outline, svg
 from holdfast.asl.teststate import StateOutcome, test_state
 from holdfast.asl.validation import ERROR, Diagnostic, Profile, validate
 from holdfast.cli.asl import asl
-from holdfast.cli.asl.given import DEFINITION, Given, of_definition, values_in, with_names
+from holdfast.cli.asl.given import DEFINITION, Given, Meant, of_definition, values_in, with_names
 from holdfast.cli.output import as_json, bold, coloured, echo
 from holdfast.cli.session import debug_option, examples, json_option
 from holdfast.cli.values import json_value
+from holdfast.errors import InvalidInput
 
 COLOURS: Final = {"ERROR": "fail", "WARNING": "warn", "STYLE": "PAUSED"}
 
@@ -62,9 +64,14 @@ def lint(
     profile = Profile(aws=aws, express=express, substitutions=template)
     values = values_in(substitute)
     definitions = [each for file in files for each in Given(file, resource, values).each()]
-    found = [(name, each) for name, definition in definitions for each in validate(definition, profile)]
+    found = [(each.name, finding) for each in definitions for finding in _found_in(each, profile)]
     echo(_lint_json(found) if as_json else "\n".join(_lint_lines(found, len(definitions))))
     return int(any(each.severity == ERROR for _, each in found))
+
+
+def _found_in(meant: Meant, profile: Profile) -> list[Diagnostic]:
+    found = validate(meant.text, profile)
+    return [replace(each, line=0, column=0) for each in found] if meant.in_template else list(found)
 
 
 def _lint_lines(found: Sequence[tuple[str, Diagnostic]], files: int) -> list[str]:
@@ -142,9 +149,12 @@ def test(  # noqa: PLR0913 - one for each field of the request
     del debug  # the root of the command line looks at it
     if mock is not None and error is not None:
         raise click.UsageError("--mock is for work that succeeds, --error for work that fails; give one of them")
+    text = given.source().text
+    if not text.lstrip().startswith("{"):
+        raise InvalidInput(f"{given.file} holds no definition: that is an object of JSON")
     outcome = asyncio.run(
         test_state(
-            given.source().text,
+            text,
             state=state,
             input=json_value(input_),
             mock=_mock(mock, error, cause),

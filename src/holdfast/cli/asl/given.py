@@ -11,12 +11,19 @@ import click
 from msgspec import Struct
 
 from holdfast.asl.definition import Machine, parse
-from holdfast.asl.jsontext import DEFINITION_LEVELS, read
 from holdfast.asl.sources import Source, machines_of, source_of
 from holdfast.asl.validation import Profile, refuse_invalid
 from holdfast.cli.values import tag, usable
 
 DEFINITION: Final = click.Path(path_type=Path, dir_okay=False)
+
+
+class Meant(Struct, frozen=True):
+    """The text of a definition, and what to call it. Lines of a text that a template's functions make say nothing."""
+
+    name: str
+    text: str
+    in_template: bool = False
 
 
 class Given(Struct, frozen=True):
@@ -42,20 +49,17 @@ class Given(Struct, frozen=True):
         refuse_invalid(text, self.file.name, Profile(aws=False))
         return parse(text)
 
-    def each(self) -> list[tuple[str, str | dict[str, Any]]]:
-        """All definitions that are meant, each with what to call it: a template has several if none is named.
-
-        Those of a template are no texts, because lines of a text that is made by its functions say nothing.
-        """
+    def each(self) -> list[Meant]:
+        """All definitions that are meant: a template has several if none is named."""
         with usable(self.file, "read"):
             names = machines_of(self.file)
             if names is None:
-                return [(str(self.file), self.source().text)]
+                return [Meant(str(self.file), self.source().text)]
             named = names if self.resource is None else [self.resource]
-            sources = [source_of(self.file, each, self.values).text for each in named or [""]]
-        return [
-            (f"{self.file}#{name}", read(text, DEFINITION_LEVELS)) for name, text in zip(named, sources, strict=True)
-        ]
+            return [
+                Meant(f"{self.file}#{each}", source_of(self.file, each, self.values).text, in_template=True)
+                for each in named or [""]
+            ]
 
 
 def of_definition(function: Callable[..., Any]) -> Callable[..., Any]:
