@@ -371,6 +371,6 @@ async def test_what_is_shown_says_that_it_waits_in_a_queue(memory_world, stay: S
         first, _ = await start(letter, "a-0", "a-1")
         await eventually(lambda: stay.inside == ["a-0"])
         view = await perform(Show("letter", "a-1"), app)
-        assert [trouble.title for trouble in view.troubles] == ["it waits in the queue of its workflow"]
+        assert [trouble.title for trouble in view.troubles] == ["it waits in queue mail: its limit is reached"]
         stay.go(2)
         await first
