@@ -185,3 +185,18 @@ def test_arrival_times_have_a_bound() -> None:
     assert chooser.pick(0) is None and chooser.next_at(0) == choose.FULL_US
     chooser.forget_idle(10**9)
     assert chooser.pick(10**9) is not None
+
+
+def test_a_new_rate_does_not_wait_for_the_token_of_an_old_one() -> None:
+    hour, now = 3_600_000_000, 10**12
+    for slow in (Rules(limit=9, rate=Rate(1, per="1h")), Rules(limit=9, rate_per_key=Rate(1, per="1h"))):
+        chooser = Chooser(slow, {}, {})
+        for number in range(5):
+            chooser.add(Waiting(number, f"{number}", "a", ""))
+        assert chooser.pick(now) is not None and chooser.pick(now) is None
+        assert chooser.next_at(now) == now + hour
+        fast = Rate(100, per="1s", burst=2)
+        chooser.change(Rules(limit=9, rate=fast if slow.rate else None, rate_per_key=None if slow.rate else fast))
+        chooser.catch_up(now)
+        assert chooser.pick(now) is None, "its burst is not given once more"
+        assert chooser.next_at(now) == now + fast.interval_us

@@ -10,7 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.flow.lending import EMPTY, HORIZON_US, Ask, Book, Loan, Numbers, Token, decide, decode_book, encode_book
+from holdfast.flow.lending import (
+    EMPTY,
+    HORIZON_US,
+    Ask,
+    Book,
+    Lent,
+    Loan,
+    Numbers,
+    Token,
+    decide,
+    decode_book,
+    encode_book,
+    interval_us,
+)
 from holdfast.flow.rates import Rate
 from holdfast.flow.share import fair_shares, targets
 
@@ -187,3 +200,16 @@ def test_processes_that_wait_share_the_tokens_of_a_moment(others: int) -> None:
     rate = Rate(20, per="1s")
     lent = decide(Book(loans=loans), ask, Numbers(rate=rate), now=1_000, gone=(), length_ms=LENGTH_MS, serial=1)
     assert len(lent.tokens) == -(-20 // (1 + others))
+
+
+def test_a_new_rate_does_not_wait_for_the_token_of_an_old_one() -> None:
+    def asked(book: Book, rate: Rate, weight: int = 1) -> Lent:
+        ask = Ask(owner="a", waiting=1, weights=(weight,))
+        return decide(book, ask, Numbers(rate=rate), now=1_000_000, gone=(), length_ms=LENGTH_MS, serial=1)
+
+    hour, second = Rate(1, per="1h"), Rate(100, per="1s")
+    begun = asked(EMPTY, hour, weight=2)
+    assert begun.tokens and not asked(begun.book, hour).tokens
+    (token,) = asked(begun.book, second).tokens
+    assert token.opens == 1_000_000_000 + 2 * interval_us(second), "what was given away ahead stays so"
+    assert decode_book(encode_book(begun.book)) == begun.book

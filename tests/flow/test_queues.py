@@ -374,3 +374,22 @@ async def test_what_is_shown_says_that_it_waits_in_a_queue(memory_world, stay: S
         assert [trouble.title for trouble in view.troubles] == ["it waits in queue mail: its limit is reached"]
         stay.go(2)
         await first
+
+
+def no_weight(key: str) -> float:
+    return {"gold": 2.0, "none": 0.0, "nan": float("nan")}[key]
+
+
+async def test_a_key_without_a_weight_holds_up_no_other(memory_world, caplog) -> None:
+    app = memory_world.app()
+    queue = app.queue("mail", limit=1, weight=no_weight)
+
+    @app.workflow(queue=queue)
+    async def letter(key: str) -> str:
+        return key
+
+    async with app.worker():
+        keys = ["typo", "none", "nan", "gold"]
+        handles = [await letter.options(queued=hf.Queued(key=key)).start(key) for key in keys]
+        assert [await each for each in handles] == keys
+    assert "the weight of key 'typo' is a number above 0, not 'KeyError': 1.0 is taken for it" in caplog.text

@@ -130,6 +130,15 @@ class Chooser:
             if lane.waiting and not self._is_full(lane):
                 self._line_up(lane)
 
+    def catch_up(self, now_us: int) -> None:
+        """Have no arrival time be later than after a whole burst at this moment. With one rate none ever is; with a
+        slower one before, it may be an hour away.
+        """
+        for name, arrival in self.arrivals.items():
+            rate = self.rules.rate if name == ALL else self.rules.rate_per_key
+            if rate is not None:
+                self.arrivals[name] = min(arrival, now_us + rate.interval_us * rate.burst)
+
     def take_out(self, wanted: Callable[[Waiting], bool]) -> list[Waiting]:
         """Take all of these out, as if they had never come."""
         taken: list[Waiting] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from holdfast.containment import contained_call
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import DuplicateName, HoldfastError, InvalidInput
 from holdfast.flow.changing import AS_IT_IS_DECLARED, change, order_purge
@@ -21,6 +23,8 @@ from holdfast.flow.settings import stored_rate
 from holdfast.flow.standing import QueueStatus, status_of
 from holdfast.kernel.runtime import Connect, Declares
 from holdfast.keys import check_id, check_name
+
+_logger = logging.getLogger("holdfast")
 
 MOST_HELD: Final = 1_000
 """The largest limit of a queue, and the limit of one that names none: its slots are in one item."""
@@ -238,9 +242,13 @@ def _weigher(weight: Callable[[str], float] | None) -> Callable[[str], float]:
         raise InvalidInput(f"weight is a function of a key, such as lambda key: 2.0, not {weight!r}")
 
     def weigh(key: str) -> float:
-        value: Any = weight(key)
+        try:
+            value: Any = contained_call(weight, key)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other keys are not to wait for it
+            value = type(error).__name__
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise InvalidInput(f"the weight of key {key[:60]!r} is a number above 0, not {value!r}")
+            _logger.warning("the weight of key %r is a number above 0, not %r: 1.0 is taken for it", key[:60], value)
+            return 1.0
         return float(value)
 
     return weigh

@@ -97,6 +97,7 @@ class Gates(Struct, frozen=True, kw_only=True):
         settings = await _settings(entity.partition, host)
         record = decode_gate(unloaded.head.body)
         entity.books = books = books_of(record, settings.over(declared.rules))
+        books.chooser.catch_up(host.clock.now_ms() * 1000)
         books.looked_at = host.clock.now_ms()
         books.is_told = record == record.with_numbers(declared.rules, declared.most_waiting)
         take_in(books, settings.purges, host.clock.now_ms())
@@ -109,6 +110,7 @@ class Gates(Struct, frozen=True, kw_only=True):
         take_in(books, settings.purges, host.clock.now_ms())
         if (rules := settings.over(self._declared(entity.partition).rules)) != books.chooser.rules:
             books.chooser.change(rules)
+            books.chooser.catch_up(host.clock.now_ms() * 1000)
 
     async def run(self, entity: Gate, host: Host, /) -> Next:
         """See ``Stages``."""

@@ -66,12 +66,13 @@ class Loan(Struct, frozen=True, array_like=True, gc=False):
 
 class Book(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is lent, by process. ``arrival`` is the moment of the next token (see ``rates``), as it was left at ``at``
-    by the clock of the process that wrote it; both in microseconds.
+    by the clock of the process that wrote it, with ``interval`` between two tokens; all in microseconds.
     """
 
     loans: dict[str, Loan] = {}
     arrival: int = 0
     at: int = 0
+    interval: int = 0
 
 
 EMPTY: Final = Book()
@@ -138,13 +139,19 @@ def decide(
     tokens, arrival, tokens_at = _tokens(book, weights, numbers.rate, others, now, min(ask.lead_us, HORIZON_US))
     loans = others | {ask.owner: mine}
     return Lent(
-        replace(book, loans=loans, arrival=arrival, at=now * 1000 if tokens else book.at),
+        _told(replace(book, loans=loans), tokens, arrival, numbers.rate, now),
         permits,
         target,
         _wait(others),
         tokens,
         tokens_at,
     )
+
+
+def _told(book: Book, tokens: Sequence[Token], arrival: int, rate: Rate | None, now: int) -> Book:
+    if rate is None or not tokens:
+        return book
+    return replace(book, arrival=arrival, at=now * 1000, interval=interval_us(rate))
 
 
 def _wait(others: Mapping[str, Loan]) -> bool:
@@ -211,7 +218,9 @@ def _tokens(
         return (), book.arrival, None
     now_us, interval = now * 1000, interval_us(rate)
     # The process that wrote it may have a clock that runs ahead: what is left to wait for is not more than it left.
-    arrival = min(book.arrival, now_us + max(0, book.arrival - book.at))
+    ahead = max(0, min(book.arrival, now_us + max(0, book.arrival - book.at)) - now_us)
+    # With another rate the same number of tokens is given away ahead.
+    arrival = now_us + (ahead * interval // book.interval if book.interval else ahead) if ahead else book.arrival
     quota = _quota(arrival, rate, others, now)
     found: list[Token] = []
     for weight in weights:
