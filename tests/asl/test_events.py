@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+from tests.asl.machines import app_in_virtual_time, states
 
 import holdfast as hf
-from holdfast.asl.events import History, Trail, recorded
+from holdfast.asl.ending import failure_in
+from holdfast.asl.events import Event, History, Trail, recorded
 from holdfast.asl.reading import events_of
+from holdfast.asl.states import passing, waiting
+from holdfast.testing import run_virtual
 from holdfast.workflows.history import load
 from holdfast.workflows.replay import looked_into
+
+if TYPE_CHECKING:
+    from holdfast.asl.frames import Run
 
 
 async def walk() -> Trail:
@@ -73,3 +83,53 @@ async def test_a_service_that_answers_later_has_taken_the_task_first(memory_worl
         await (await machine.start({}, id="e"))
         _, events = await events_of(app.runtime(), "wf#m#e")
     assert [each.type for each in events][2:6] == ["TaskScheduled", "TaskStarted", "TaskSubmitted", "TaskSucceeded"]
+
+
+class _Unknown(Exception):
+    pass
+
+
+def _raises(*_args: object) -> NoReturn:
+    raise _Unknown("why")
+
+
+def test_a_history_ends_for_any_error_that_ends_the_execution(monkeypatch):
+    monkeypatch.setattr(passing, "passed", _raises)
+    app = app_in_virtual_time()
+    machine = app.state_machine("m", states("P", P={"Type": "Pass", "End": True}))
+
+    async def main() -> tuple[Event, tuple[str | None, str | None]]:
+        async with app.worker():
+            with pytest.raises(hf.ExecutionFailed):
+                await (await machine.start({}, id="e"))
+            found, events = await events_of(app.runtime(), "wf#m#e")
+        return events[-1], failure_in("FAILED", found.record)
+
+    last, told = run_virtual(main)
+    assert (last.type, last.details) == ("ExecutionFailed", {"error": "_Unknown", "cause": "why"})
+    assert told == ("_Unknown", "why")
+
+
+@pytest.mark.parametrize("is_unfit", [True, False])
+def test_a_history_has_no_end_where_the_code_does_not_fit_or_the_execution_is_cancelled(monkeypatch, is_unfit):
+    async def unfit(run: Run, _visit: object) -> NoReturn:
+        raise run.activation.break_off("unfit")
+
+    app = app_in_virtual_time()
+    machine = app.state_machine("m", states("W", W={"Type": "Wait", "Seconds": 60, "End": True}))
+
+    async def main() -> list[str]:
+        async with app.worker():
+            handle = await machine.start({}, id="e")
+            if is_unfit:
+                await handle
+                monkeypatch.setattr(waiting, "waited", unfit)
+            else:
+                await asyncio.sleep(1)
+                await handle.cancel()
+                with pytest.raises(hf.ExecutionCancelled):
+                    await handle
+            _, events = await events_of(app.runtime(), "wf#m#e")
+        return [each.type for each in events]
+
+    assert run_virtual(main) == ["ExecutionStarted", "WaitStateEntered"]

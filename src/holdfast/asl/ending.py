@@ -18,6 +18,7 @@ from holdfast.workflows.record import (
 )
 
 if TYPE_CHECKING:
+    from holdfast.failure import ErrorRecord
     from holdfast.workflows.record import ExecutionRecord
 
 SUCCEEDED: Final = "SUCCEEDED"
@@ -51,13 +52,18 @@ def failure_in(status: str, record: ExecutionRecord) -> tuple[str | None, str | 
             return TIMEOUT, None
         case "ABORTED" if error is not None:
             return stopped(error.message)
-        case "FAILED" if error is not None and error.type == _ERROR and error.args:
-            name, cause = (*error.args, None)[:2]
-            return name, cause
         case "FAILED" if error is not None:
-            return error.type.rpartition(".")[2], error.message
+            return told_of(error)
         case _:
             return None, None
+
+
+def told_of(error: ErrorRecord) -> tuple[str | None, str | None]:
+    """The error and the cause that the record of an error stands for."""
+    if error.type == _ERROR and error.args:
+        name, cause = (*error.args, None)[:2]
+        return name, cause
+    return error.type.rpartition(".")[2], error.message
 
 
 def stopped(reason: str) -> tuple[str | None, str | None]:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from holdfast.asl import processing
 from holdfast.asl.definition import Choice, Fail, Machine, Map, Parallel, Pass, State, Succeed, Task, Wait
 from holdfast.asl.definition.states import Working
+from holdfast.asl.ending import told_of
 from holdfast.asl.errors import DATA_LIMIT_EXCEEDED, QUERY_EVALUATION_ERROR, Error, EvaluationError, StatesError
 from holdfast.asl.events import History, Trail
 from holdfast.asl.frames import Bounds, Cursor, Frame, Pace, Run
@@ -24,6 +25,7 @@ from holdfast.asl.timestamps import iso_milliseconds
 from holdfast.asl.tokens import Renewed
 from holdfast.asl.visit import Visit
 from holdfast.errors import PayloadTooLarge
+from holdfast.failure import describe
 from holdfast.replay.naming import place
 
 if TYPE_CHECKING:
@@ -94,6 +96,11 @@ async def run_machine(
     except StatesError as error:
         trail.note("ExecutionFailed", error=error.error, cause=error.cause)
         raise Error(error.error, error.cause) from error.__cause__  # by which a retry knows what failed
+    except Exception as error:
+        if activation.broken is None:  # else the execution does not end: it waits for code that fits
+            name, cause = told_of(describe(error))
+            trail.note("ExecutionFailed", error=name, cause=cause)
+        raise
     trail.note("ExecutionSucceeded", output=output)
     return output
 

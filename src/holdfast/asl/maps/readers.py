@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct
@@ -27,6 +29,9 @@ MOST_ITEMS: Final = 100_000_000
 DELIMITERS: Final = {"COMMA": ",", "PIPE": "|", "SEMICOLON": ";", "SPACE": " ", "TAB": "\t"}
 GET_OBJECT: Final = "arn:aws:states:::s3:getObject"
 LIST_OBJECTS: Final = "listObjectsV2"
+BYTE_ORDER_MARK: Final = "\ufeff"
+
+_limit_lock: Final = threading.Lock()
 
 
 class ReaderConfig(Struct, frozen=True):
@@ -124,8 +129,9 @@ class _Reader:
         if not self._config.flattens:
             return objects
         values: list[Any] = []
-        for each in objects:
-            text = await self.text_of(GET_OBJECT, {"Bucket": given.get("Bucket"), "Key": each["Key"]})
+        for number, each in enumerate(objects, 1):
+            key = _key_in(each, "Key", f"Object {number} of the list")
+            text = await self.text_of(GET_OBJECT, {"Bucket": _bucket_in(given), "Key": key})
             values += parse_items(text, self._config)
         return values
 
@@ -136,11 +142,25 @@ class _Reader:
             raise StatesError(ITEM_READER_FAILED, "The manifest lists no files.")
         headers = tuple(name.strip() for name in str(manifest.get("fileSchema", "")).split(","))
         config = ReaderConfig(input_type="CSV", headers=headers)
-        bucket = str(manifest.get("destinationBucket", given.get("Bucket"))).rpartition(":")[2]
+        named = manifest["destinationBucket"] if "destinationBucket" in manifest else _bucket_in(given)
+        bucket = str(named).rpartition(":")[2]
         values: list[Any] = []
-        for file in manifest["files"]:
-            values += parse_items(await self.text_of(GET_OBJECT, {"Bucket": bucket, "Key": file["key"]}), config)
+        for number, file in enumerate(manifest["files"], 1):
+            key = _key_in(file, "key", f"The manifest's file {number}")
+            values += parse_items(await self.text_of(GET_OBJECT, {"Bucket": bucket, "Key": key}), config)
         return values
+
+
+def _key_in(entry: Any, field: str, what: str) -> Any:
+    if not is_object(entry) or field not in entry:
+        raise StatesError(ITEM_READER_FAILED, f"{what} has no {field}.")
+    return entry[field]
+
+
+def _bucket_in(given: Any) -> Any:
+    if not is_object(given):
+        raise StatesError(ITEM_READER_FAILED, "The reader's arguments are no object.")
+    return given.get("Bucket")
 
 
 def parse_items(text: str, config: ReaderConfig) -> list[Any]:
@@ -153,7 +173,7 @@ def parse_items(text: str, config: ReaderConfig) -> list[Any]:
         case "CSV":
             return list(_rows(text, config))
         case "JSONL":
-            return [parsed_json(line) for line in text.splitlines() if line.strip()]
+            return [parsed_json(line) for line in text.split("\n") if line.strip()]
         case "JSON":
             return _values(parsed_json(text), config.pointer)
         case other:
@@ -161,7 +181,7 @@ def parse_items(text: str, config: ReaderConfig) -> list[Any]:
 
 
 def _rows(text: str, config: ReaderConfig) -> Iterator[dict[str, str]]:
-    rows = csv.reader(io.StringIO(text), delimiter=config.delimiter)
+    rows = iter(_table(text.removeprefix(BYTE_ORDER_MARK), config.delimiter))
     nothing: list[str] = []
     headers = list(config.headers) if config.headers is not None else next(rows, nothing)
     if len(set(headers)) < len(headers):
@@ -170,6 +190,30 @@ def _rows(text: str, config: ReaderConfig) -> Iterator[dict[str, str]]:
         if row:
             cells = row + [""] * (len(headers) - len(row))
             yield dict(zip(headers, cells, strict=False))
+
+
+def _table(text: str, delimiter: str) -> list[list[str]]:
+    rows = csv.reader(io.StringIO(text), delimiter=delimiter)
+    with _cells_up_to(len(text)):
+        try:
+            return list(rows)
+        except csv.Error as error:
+            wrong = str(error)
+            if "new-line character" in wrong:  # how to open a file, in words that change with the release of Python
+                wrong = "a carriage return outside of quotes does not end the line."
+            raise StatesError(ITEM_READER_FAILED, f"Unable to parse CSV: line {rows.line_num}: {wrong}") from error
+
+
+@contextmanager
+def _cells_up_to(characters: int) -> Generator[None]:
+    """Read cells of this length, whatever limit the process has: that one may differ when a replay reads them again."""
+    with _limit_lock:
+        before = csv.field_size_limit()
+        csv.field_size_limit(max(before, characters))
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
 
 
 def _values(value: Any, pointer: str) -> list[Any]:
