@@ -10,6 +10,7 @@ import pytest
 from tests.asl.machines import app_in_virtual_time, ended, history, outcome, passing, states, task
 
 import holdfast as hf
+from holdfast.asl import jsonata
 from holdfast.asl.events import recorded
 from holdfast.testing import run_virtual
 
@@ -89,6 +90,13 @@ def test_a_failure_of_the_interpreter_names_the_state_and_its_event():
         "An error occurred while executing the state 'Two' (entered at the event id #4). The JSONPath '$.price' "
         "specified for the field 'total.$' could not be found in the input '{\"cost\":7}'"
     )
+
+
+def test_a_regular_expression_without_end_fails_the_state(monkeypatch):
+    monkeypatch.setattr(jsonata, "REGEX_SECONDS", 0.05)
+    error, cause = outcome(states("One", One=passing(InputPath="$[?(@.s =~ /(a+)+b/)]")), [{"s": "a" * 60}])
+    assert error == "States.Runtime"
+    assert cause.endswith(" : its regular expression takes more than 0.05 seconds")
 
 
 @pytest.mark.parametrize("name", ["States.ALL", "States.Runtime", "States.TaskFailed"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.asl import jsonata, patterns
 from holdfast.asl.environment import Environment
 from holdfast.asl.errors import EvaluationError
 from holdfast.asl.paths import InvalidPath, PathNotFound, compiled, read_definite, reference_keys
@@ -161,3 +162,53 @@ def test_half_of_a_surrogate_pair_is_no_name(path):
 def test_a_filter_that_cannot_be_read_is_no_path(path):
     with pytest.raises(InvalidPath):
         compiled(path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "fits"),
+    [
+        ("[(]", "(", True),
+        (r"[^\]([{})]+", "(}", False),
+        (r"[^\\][([{})]+", "a(}", True),
+        (r"a\\", "a\\", True),
+        (r"(a|b)\/c", "a/c", True),
+        ("[{1}]{2}{a}]", "}1{a}]", True),
+        ("[]a]+[^])]", "]a(", True),
+        ("a|b", "ab", False),
+        ("a", "a\n", False),
+        ("A", "a", False),
+        (r"[\d-]+\.é", "1-2.é", True),
+    ],
+)
+def test_a_regular_expression_of_a_filter_fits_the_whole_text(pattern, text, fits):
+    assert compiled(f"$[?(@ =~ /{pattern}/)]").find([text]) == [text] * fits
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(", "[", "a)", "a)|(b", "*", "(?P<n>a)", "(?<n>a)(?<n>b)", r"\Aa", r"\p{L}", "(?i)a", "a{2,1}"]
+)
+def test_a_regular_expression_that_cannot_be_read_is_no_path(pattern):
+    with pytest.raises(InvalidPath):
+        compiled(f"$[?(@ =~ /{pattern}/)]")
+
+
+@pytest.mark.parametrize("path", ["$[?(@.s =~ /^(a+)+$/)]", "$[?($[?(@.s =~ /(a+)+b/)])]"])
+def test_a_regular_expression_that_backtracks_without_end_fails_the_path(path, monkeypatch):
+    monkeypatch.setattr(jsonata, "REGEX_SECONDS", 0.05)
+    values = [{"s": "a" * 60 + "!"}]
+    with pytest.raises(EvaluationError) as failed:
+        read_definite(path, Environment(values, {}, {}))
+    assert (failed.value.error, failed.value.cause) == (
+        "States.Runtime",
+        f"Invalid path '{path}' : its regular expression takes more than 0.05 seconds",
+    )
+
+
+def test_the_values_of_a_path_share_the_time_for_regular_expressions(monkeypatch):
+    given: list[float] = []
+    clock = iter([0.0, 0.5, 1.5, 2.5])
+    monkeypatch.setattr(patterns, "elapsed_seconds", lambda: next(clock))
+    monkeypatch.setattr(jsonata, "holds", lambda _source, _text, seconds: given.append(seconds))
+    with pytest.raises(EvaluationError):
+        compiled("$[?(@ =~ /shared/)]").find(["a", "b", "c"])
+    assert given[-2:] == [1.5, 0.5]

@@ -453,6 +453,24 @@ def test_any_text_gives_diagnostics_and_no_traceback(text: str) -> None:
     assert validate(text)
 
 
+@pytest.mark.parametrize("pattern", ["(", "[", "(?<n>a)(?<n>b)", r"(?P<n>a)(?P<n>b)"])
+def test_a_regular_expression_that_does_not_compile_is_a_finding(pattern: str) -> None:
+    path = f"$.list[?(@.s =~ /{pattern}/)]"
+    assert found(task(InputPath=path)) == ["Value must be a valid JSONPath. at /States/S/InputPath"]
+    assert found(task(Parameters={"a.$": path}))
+    assert found(choice(Variable=path, IsPresent=True, Next="E"))
+
+
+@pytest.mark.parametrize("pattern", ["(?<=a+)b", "a{99999999999}", "(a+)+$"])
+def test_a_regular_expression_of_any_kind_raises_nothing(pattern: str) -> None:
+    assert found(task(InputPath=f"$.list[?(@.s =~ /{pattern}/)]")) == []
+
+
+@pytest.mark.parametrize("definition", [5, None, b"{}", [], True])
+def test_what_is_neither_text_nor_a_mapping_is_a_finding(definition: object) -> None:
+    assert found(definition) == ["Definition must be a valid JSON object at None"]
+
+
 def test_a_machine_with_an_invalid_definition_cannot_be_declared() -> None:
     app = hf.App("shop")
     with pytest.raises(hf.InvalidInput) as refused:

@@ -31,6 +31,8 @@ MAX_STEPS: Final = 2_000_000
 """About a third of a second."""
 REGEX_SECONDS: Final = 2.0
 """The engine counts no steps within a regular expression, which may backtrack without end: only a clock ends it."""
+TIMED_OUT: Final = "D1012"
+"""The engine's code for the end by the clock."""
 MAX_DEPTH: Final = 2_000
 MAX_BYTES: Final = 16 * 1024 * 1024
 MAX_ITEMS: Final = 1_000_000
@@ -139,13 +141,34 @@ def compile_expression(source: str) -> Expression:
     return Expression(source, engine, reads["bindings"])
 
 
+@lru_cache(COMPILED)
+def _condition(source: str) -> jlens.Expression:
+    return parsed(source)
+
+
+def holds(source: str, text: str, seconds: float) -> bool:
+    """Whether a condition about ``$text`` holds. Raises ``InvalidExpression``, and ``TimeoutError`` when time is over.
+
+    Raises ``ConfigurationError`` without the engine.
+    """
+    engine = _condition(source)
+    try:
+        return bool(engine.evaluate_json(None, {"text": text}, timeout=seconds) == "true")
+    except Exception as error:
+        if not is_of_engine(error):
+            raise
+        if error.code == TIMED_OUT:
+            raise TimeoutError from error
+        raise InvalidExpression(INVALID, told(error)) from error
+
+
 def parsed(source: str) -> jlens.Expression:
     """What the engine makes of the text."""
     try:
         import jlens  # noqa: PLC0415 - an extra, which only machines with JSONata need
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            "JSONata in a state machine needs its engine: pip install '.[asl]' in a checkout of Holdfast"
+            "JSONata and regular expressions of JSONPath need an engine: pip install '.[asl]' in a checkout of Holdfast"
         ) from error
     try:
         return jlens.Expression(source)

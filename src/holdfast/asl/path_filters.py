@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Callable
 from operator import ge, gt, le, lt
-from typing import Any, Final, Protocol, TypeGuard
+from typing import Any, Final, Protocol
 
 from holdfast.asl.jsontext import is_array, is_number, same
 from holdfast.asl.path_tokens import InvalidPath, PathNotFound
+from holdfast.asl.patterns import Pattern, pattern
 
 Predicate = Callable[[Any, Any], bool]
 """Gets a value (``@``) and the root of the path (``$``)."""
@@ -113,7 +114,7 @@ class _FilterParser:
             return re.sub(r"\\(.)", r"\1", found[1] if found[1] is not None else found[2])
         if found := _REGEX.match(text, self.at):
             self.at = found.end()
-            return re.compile(found[1], re.IGNORECASE if "i" in found[2] else 0)
+            return pattern(found[1], any_case="i" in found[2])
         if found := _LITERAL.match(text, self.at):
             self.at = found.end()
             return json.loads(found[0])
@@ -163,11 +164,7 @@ def _within(left: Any, right: Any) -> bool:
 
 
 def _matches(left: Any, right: Any) -> bool:
-    return isinstance(left, str) and _is_pattern(right) and right.fullmatch(left) is not None
-
-
-def _is_pattern(value: Any) -> TypeGuard[re.Pattern[str]]:
-    return isinstance(value, re.Pattern)
+    return isinstance(left, str) and isinstance(right, Pattern) and right.fits(left)
 
 
 def _contains(left: Any, right: Any) -> bool:

@@ -30,6 +30,7 @@ from holdfast.asl.path_tokens import (
     Wildcard,
     evaluate,
 )
+from holdfast.asl.patterns import limited
 
 PATHS_REMEMBERED: Final = 4_096
 
@@ -60,8 +61,11 @@ class JsonPath(Struct, frozen=True):
         return self.find(self._root_of(environment))
 
     def find(self, root: Any) -> Any:
-        """The same, from a value for the root."""
-        return evaluate(self.tokens, root, definite=self.definite)
+        """The same, from a value for the root. Raises ``EvaluationError`` if regular expressions take too long."""
+        if "=~" not in self.text:
+            return evaluate(self.tokens, root, definite=self.definite)
+        with limited(self.text):
+            return evaluate(self.tokens, root, definite=self.definite)
 
     def _root_of(self, environment: Environment) -> Any:
         match self.root:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from holdfast.asl import jsontext
 from holdfast.asl.validation.diagnostic import ERROR, INVALID_JSON, SCHEMA, TOO_DEEP, Diagnostic, Path
@@ -39,17 +39,19 @@ class Place(NamedTuple):
     again: bool
 
 
-def read(definition: str | Mapping[str, Any]) -> dict[str, Any] | Diagnostic:
-    """The object that a definition is, or what is wrong with its text."""
+def read(definition: object) -> dict[str, Any] | Diagnostic:
+    """The object that a definition is, or what is wrong with it."""
+    not_an_object = Diagnostic(ERROR, SCHEMA, "Definition must be a valid JSON object")
     if not isinstance(definition, str):
+        if not isinstance(definition, Mapping):
+            return not_an_object
         try:
-            definition = jsontext.written(dict(definition), jsontext.DEFINITION_LEVELS)
+            definition = jsontext.written(dict(cast("Mapping[str, Any]", definition)), jsontext.DEFINITION_LEVELS)
         except jsontext.NotJson as error:
             return refused("", error)
     if len(definition) > jsontext.DEFINITION_CHARACTERS:
         told = f"Definition must not be longer than {jsontext.DEFINITION_CHARACTERS} characters"
         return Diagnostic(ERROR, SCHEMA, told)
-    not_an_object = Diagnostic(ERROR, SCHEMA, "Definition must be a valid JSON object")
     if not definition.strip():
         return not_an_object
     try:
