@@ -375,7 +375,8 @@ class Pool:
         loan = self._loan
         all_parked = all(each.rouse is not None for each in self._waiting)
         self._permits_at = math.inf if loan.has_all else now + (PARKED_POLL_SECONDS if all_parked else POLL_SECONDS)
-        self._tokens_at = -math.inf
+        # the tokens that are here may be too small for the first that waits: they go late soon
+        self._tokens_at = now + SOONEST_SECONDS if self._lacks_tokens() else -math.inf
         if loan.tokens_at is not None:
             seconds = loan.tokens_at / 1_000_000 - self._source.runtime.clock.now_ms() / 1000
             self._tokens_at = now + max(SOONEST_SECONDS, seconds)
