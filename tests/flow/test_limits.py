@@ -10,7 +10,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.errors import DuplicateName, InvalidInput
-from holdfast.flow.permits import lenders_of
+from holdfast.flow.lending import Numbers
+from holdfast.flow.permits import Wanted, lenders_of
 from holdfast.testing import VirtualClock, run_virtual
 
 FOREVER = "1h"
@@ -392,3 +393,86 @@ async def test_a_worker_that_stops_gives_its_permits_back(world, inside) -> None
     async with first:
         assert (await first.registry.limits["api"].status()).loans == ()
         assert not lenders_of(first.runtime())._pools
+
+
+# ── Calls that have left memory ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_came_first_begins_first_whether_it_is_in_memory_or_not(memory_world) -> None:
+    order = list[str]()
+
+    async def main() -> None:
+        app = memory_world.app("shop", clock=VirtualClock())
+
+        @app.step(limit=app.limit("api", permits=1))
+        async def call(name: str) -> None:
+            order.append(name)
+            await asyncio.sleep(2)
+
+        @app.workflow
+        async def job(name: str) -> None:
+            await call(name)
+
+        async with app.worker():
+            handles = []
+            for number in range(12):  # what came more than three seconds ago has left memory
+                handles.append(await job.start(f"{number:02}"))
+                await asyncio.sleep(1)
+            await asyncio.gather(*handles)
+
+    run_virtual(main)
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize("end", ["cancel", "terminate"])
+def test_calls_that_ended_after_they_left_memory_keep_nobody_waiting(memory_world, inside, end: str) -> None:
+    async def main() -> None:
+        app = memory_world.app("shop", clock=VirtualClock())
+        limit = app.limit("api", permits=1)
+        job = calling(app, inside, limit=limit)
+        loop = asyncio.get_running_loop()
+        async with app.worker():
+            await limit.change(permits=0)
+            handles = [await job.start(f"j{number}") for number in range(31)]
+            await asyncio.sleep(10)
+            (pool,) = lenders_of(app.runtime())._pools.values()
+            assert pool.waiting == 31
+            for handle in handles[:-1]:
+                await getattr(handle, end)("not needed")
+            await asyncio.gather(*handles[:-1], return_exceptions=True)
+            await asyncio.sleep(10)
+            assert pool.waiting == 1 or end == "terminate"  # of which a worker does not always hear
+            since = loop.time()
+            await limit.reset()
+            inside.go()
+            await handles[-1]
+            assert inside.began[0] - since < 2.1
+
+    run_virtual(main)
+
+
+def test_places_that_nobody_comes_for_are_passed_together(memory_world) -> None:
+    """As of executions that other processes have ended, or run now."""
+
+    async def main() -> None:
+        app = memory_world.app("shop", clock=VirtualClock())
+        app.limit("api", permits=1)
+        loop = asyncio.get_running_loop()
+        async with app.worker():
+            lenders = lenders_of(app.runtime())
+            wanted = [Wanted("l.shop.api", "", 1, Numbers(1))]
+            holding = lenders.hold(wanted)
+            await holding.take()
+            holding.begin()
+            gone = list[str]()
+            for number in range(30):
+                lenders.hold(wanted, ("gone", str(number))).park(lambda: gone.append("roused"))
+            last = lenders.hold(wanted, ("here", "1"))
+            taking, since = asyncio.create_task(last.take()), loop.time()
+            holding.end()
+            await taking
+            assert loop.time() - since < 2.1
+            assert len(gone) == 30
+            last.end()
+
+    run_virtual(main)

@@ -27,22 +27,19 @@ from contextvars import Context
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
 from holdfast.backoff import Pauses
 from holdfast.errors import StoreUnavailable
-from holdfast.flow.borrowing import SOONEST_SECONDS, Borrowing, Need
+from holdfast.flow.borrowing import SOONEST_SECONDS, Borrowing, Moment, Need
+from holdfast.flow.line import Waiting, fitting, served
 
 if TYPE_CHECKING:
-    from holdfast.flow.borrowing import Moment, Source
+    from holdfast.flow.borrowing import Source
 
 POLL_SECONDS: Final = 1.0
 """So often a process looks that waits for permits of others, unless it hears of them earlier."""
 
-
 FAILED_AGAIN_SECONDS: Final = 1.0
 """The pause after an error that is not one of the store's being away."""
-
 
 PARKED_POLL_SECONDS: Final = 5.0
 """The same if nothing that waits is in memory."""
@@ -50,17 +47,8 @@ PARKED_POLL_SECONDS: Final = 5.0
 ROUSED_SECONDS: Final = 1.0
 """So long what is to be had is left to a call that was roused for it, before the next one is."""
 
-
-class Waiting(Struct, eq=False):
-    """A call that waits for its permit. The lower ticket comes first. ``rouse``: it is not in memory, and is to be
-    called when there is a permit for it; so it was at ``roused_at`` (in the loop's time).
-    """
-
-    ticket: int
-    weight: int
-    granted: asyncio.Future[Permit] | None = None
-    rouse: Callable[[], object] | None = None
-    roused_at: float | None = None
+MOST_AHEAD: Final = 32
+"""So many more are roused than may begin, after some have not come, and until one comes."""
 
 
 class Permit:
@@ -102,7 +90,7 @@ class Pool:
         self._source = source
         self._loan = Borrowing(source)
         self._waiting: list[Waiting] = []
-        self._begun = self._given = self._given_by = 0
+        self._begun = self._given = self._given_by = self._ahead = 0
         self._tokens: list[Moment] = []
         self._used = False
         self._heard = False
@@ -116,8 +104,9 @@ class Pool:
 
     async def take(self, ticket: int, weight: int) -> Permit:
         """The next permit. It may have become invalid until the caller goes on."""
-        if not any(each.ticket < ticket for each in self._waiting) and (permit := self._give(weight)) is not None:
-            self._waiting = [each for each in self._waiting if each.ticket != ticket]
+        if self._leave(ticket):
+            self._ahead = 0  # those that are not in memory come
+        if not (self._waiting and self._waiting[0].ticket < ticket) and (permit := self._give(weight)) is not None:
             return permit
         granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
         waiting = Waiting(ticket, weight, granted)
@@ -136,8 +125,18 @@ class Pool:
         """Keep the place of a call that leaves memory, and call ``rouse`` when there is a permit for it."""
         self._line_up(Waiting(ticket, weight, rouse=rouse))
 
+    def leave(self, ticket: int) -> None:
+        """Keep no place for a call that left memory."""
+        if self._leave(ticket):
+            self._changed.set()
+
+    def _leave(self, ticket: int) -> bool:
+        line = [each for each in self._waiting if each.ticket != ticket or each.granted is not None]
+        self._waiting, was_here = line, len(line) < len(self._waiting)
+        return was_here
+
     def _line_up(self, waiting: Waiting) -> None:
-        self._waiting = [each for each in self._waiting if each.ticket != waiting.ticket]
+        self._leave(waiting.ticket)
         insort(self._waiting, waiting, key=attrgetter("ticket"))
         self._go_on()
 
@@ -235,24 +234,33 @@ class Pool:
         self._tokens = [token for token in self._tokens if not self._is_late(token)]
 
     def _pump(self) -> None:
-        """Give permits to those that wait, in their order."""
-        for waiting in [each for each in self._waiting if each.granted is not None]:
-            if (permit := self._give(waiting.weight)) is None:
-                return
-            self._waiting.remove(waiting)
-            assert waiting.granted is not None
-            if waiting.granted.done():
-                permit.end()
-            else:
+        """Give permits to those that wait, in their order. What is for those that are not in memory is left to them."""
+        self._drop_late_tokens()
+        left, tokens = 0, list[Moment]()
+        for waiting in list(self._waiting):
+            if self._free - left < 1:
+                break
+            if waiting.granted is None:
+                left += 1
+                if self._loan.numbers.rate is not None:
+                    if (token := fitting(self._tokens, waiting.weight)) is None:
+                        break
+                    self._tokens.remove(token)
+                    tokens.append(token)
+            elif not waiting.granted.done():
+                if (permit := self._give(waiting.weight)) is None:
+                    break
+                self._waiting.remove(waiting)
                 waiting.granted.set_result(permit)
+        self._tokens[:0] = tokens
 
     def _rouse(self) -> None:
         """Rouse those that are not in memory, and would have a permit if they were."""
         now = asyncio.get_running_loop().time()
-        self._waiting = [
-            each for each in self._waiting if each.roused_at is None or now < each.roused_at + ROUSED_SECONDS
-        ]
-        for waiting in self._served(self._free):
+        line = [each for each in self._waiting if each.roused_at is None or now < each.roused_at + ROUSED_SECONDS]
+        if len(line) < len(self._waiting):
+            self._waiting, self._ahead = line, MOST_AHEAD
+        for waiting in self._served(self._free + self._ahead) if self._free >= 1 else ():
             if waiting.rouse is not None and waiting.roused_at is None:
                 waiting.roused_at = now
                 waiting.rouse()
@@ -272,8 +280,8 @@ class Pool:
                 self._changed.clear()
                 if self._visit_at(loop.time()) <= loop.time():
                     await self._visit()
-                self._pump()
                 self._rouse()
+                self._pump()
                 if self._is_needed:
                     await self._rest(min(self._visit_at(loop.time()), self._opens_at()) - loop.time())
         finally:
@@ -324,13 +332,7 @@ class Pool:
         if self._loan.numbers.rate is None:
             return line
         self._drop_late_tokens()
-        tokens, served = list(self._tokens), list[Waiting]()
-        for waiting in line:
-            fitting = next((token for token in tokens if token.weight >= waiting.weight), None)
-            if fitting is not None:
-                tokens.remove(fitting)
-                served.append(waiting)
-        return served
+        return served(line, self._tokens)
 
     async def _visit(self) -> None:
         loop, changes = asyncio.get_running_loop(), self._changes
@@ -373,7 +375,8 @@ class Pool:
         loan = self._loan
         all_parked = all(each.rouse is not None for each in self._waiting)
         self._permits_at = math.inf if loan.has_all else now + (PARKED_POLL_SECONDS if all_parked else POLL_SECONDS)
-        self._tokens_at = -math.inf
+        # the tokens that are here may be too small for the first that waits: they go late soon
+        self._tokens_at = now + SOONEST_SECONDS if self._lacks_tokens() else -math.inf
         if loan.tokens_at is not None:
             seconds = loan.tokens_at / 1_000_000 - self._source.runtime.clock.now_ms() / 1000
             self._tokens_at = now + max(SOONEST_SECONDS, seconds)

@@ -40,14 +40,27 @@ class Wanted(Struct, frozen=True):
     declared: Numbers
 
 
+class Standing(Struct):
+    """Where a call stands that has not begun: its ticket, and the line that it is in while it is not in memory."""
+
+    ticket: int
+    parked: Pool | None = None
+
+    def leave(self) -> None:
+        """Be in no line any more."""
+        if self.parked is not None:
+            self.parked.leave(self.ticket)
+            self.parked = None
+
+
 class Hold:
     """The permits of one call."""
 
-    __slots__ = ("_lenders", "_permits", "_place", "_ticket", "_wanted", "is_begun")
+    __slots__ = ("_lenders", "_permits", "_place", "_standing", "_wanted", "is_begun")
 
-    def __init__(self, wanted: Sequence[Wanted], ticket: int, lenders: Lenders) -> None:
+    def __init__(self, wanted: Sequence[Wanted], standing: Standing, lenders: Lenders) -> None:
         self._wanted = wanted
-        self._ticket = ticket
+        self._standing = standing
         self._lenders = lenders
         self._permits: list[Permit] = []
         self._place = 0
@@ -64,15 +77,16 @@ class Hold:
         All calls take them in the same order, so that none of two has what the other waits for. What has become invalid
         meanwhile is taken again, before calls that came later.
         """
+        ticket = self._standing.ticket
         try:
             while not self.is_valid:
                 for place, wanted in enumerate(self._wanted):
                     self._place = place
                     if place == len(self._permits):
-                        self._permits.append(await self._lenders.pool(wanted).take(self._ticket, wanted.weight))
+                        self._permits.append(await self._lenders.pool(wanted).take(ticket, wanted.weight))
                     elif not self._permits[place].is_valid:
                         self._permits[place].end()
-                        self._permits[place] = await self._lenders.pool(wanted).take(self._ticket, wanted.weight)
+                        self._permits[place] = await self._lenders.pool(wanted).take(ticket, wanted.weight)
         except BaseException:
             self.end()
             raise
@@ -81,7 +95,9 @@ class Hold:
         """Stop waiting in memory, keep the place in line, and have ``rouse`` called when what lacks is there."""
         lacks = self._wanted[self._place]
         self.end()
-        self._lenders.pool(lacks).park(self._ticket, lacks.weight, rouse)
+        self._standing.leave()
+        self._standing.parked = pool = self._lenders.pool(lacks)
+        pool.park(self._standing.ticket, lacks.weight, rouse)
 
     def begin(self) -> None:
         """The call begins: the caller has just seen that all are valid."""
@@ -105,20 +121,21 @@ class Lenders:
         self._numbers: dict[str, tuple[Numbers, float]] = {}
         self._numbered = count()
         self._changes = 0
-        self._tickets = Bounded[tuple[str, str], int](MOST_TICKETS)
+        self._standing = Bounded[tuple[str, str], Standing](MOST_TICKETS)
 
     def hold(self, wanted: Sequence[Wanted], place: tuple[str, str] | None = None) -> Hold:
         """Room for the permits of a call. With a ``place`` it stands where it has stood when it came first."""
         ordered = sorted(wanted, key=lambda each: each.partition)
         if place is None:
-            return Hold(ordered, next(self._numbered), self)
-        if (ticket := self._tickets.use(place)) is None:
-            ticket = self._tickets[place] = next(self._numbered)
-        return Hold(ordered, ticket, self)
+            return Hold(ordered, Standing(next(self._numbered)), self)
+        if (standing := self._standing.use(place)) is None:
+            standing = self._standing[place] = Standing(next(self._numbered))
+        return Hold(ordered, standing, self)
 
-    def begun(self, place: tuple[str, str]) -> None:
-        """The call of a place has begun: the next one there stands at the end."""
-        self._tickets.pop(place, None)
+    def leave(self, place: tuple[str, str]) -> None:
+        """The call of a place has begun, or is not wanted any more: the next one there stands at the end."""
+        if (standing := self._standing.pop(place, None)) is not None:
+            standing.leave()
 
     def pool(self, wanted: Wanted) -> Pool:
         """This process's part of a key of a limit."""

@@ -115,7 +115,12 @@ class LimitedCall(Struct, frozen=True):
 def begin(hold: Hold, step: DeclaredStep, operation: Operation, live: Live) -> None:
     """The attempt begins: another one of the operation stands at the end of the line."""
     hold.begin()
-    _lenders(step).begun((live.partition, operation.id))
+    leave(step, operation, live)
+
+
+def leave(step: DeclaredStep, operation: Operation, live: Live) -> None:
+    """The operation stands in no line any more."""
+    _lenders(step).leave((live.partition, operation.id))
 
 
 def _lenders(step: DeclaredStep) -> Lenders:

@@ -27,7 +27,7 @@ from holdfast.replay.entries import AT_ONCE, STEP, Intended, Progressed, Tried
 from holdfast.replay.program import AnyEffect, Arrival, Effect, SqlEffect, Timed
 from holdfast.texts import printable
 from holdfast.workflows.live import Live
-from holdfast.workflows.operations.limited import LimitedCall, begin
+from holdfast.workflows.operations.limited import LimitedCall, begin, leave
 from holdfast.workflows.saga import covering
 from holdfast.workflows.saga_ledger import Covered
 from holdfast.workflows.scope import StepInfo, step_scope
@@ -116,6 +116,8 @@ class CallStep(Struct, frozen=True, gc=False):
 
     def withdrawn(self, operation: Operation, live: Live, /) -> Sequence[AnyEffect]:
         live.threads.leave(live.partition, operation.id)
+        if self.step.policy.limits:
+            leave(self.step, operation, live)
         return ()
 
 

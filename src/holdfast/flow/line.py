@@ -1,0 +1,40 @@
+"""The line of the calls that wait in one process for permits of a limit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from holdfast.flow.borrowing import Moment
+    from holdfast.flow.lender import Permit
+
+
+class Waiting(Struct, eq=False):
+    """A call that waits for its permit. The lower ticket comes first. ``rouse``: it is not in memory, and is to be
+    called when there is a permit for it; so it was at ``roused_at`` (in the loop's time).
+    """
+
+    ticket: int
+    weight: int
+    granted: asyncio.Future[Permit] | None = None
+    rouse: Callable[[], object] | None = None
+    roused_at: float | None = None
+
+
+def fitting(tokens: Iterable[Moment], weight: int) -> Moment | None:
+    """The first token that is enough for a call."""
+    return next((token for token in tokens if token.weight >= weight), None)
+
+
+def served(line: Iterable[Waiting], tokens: Sequence[Moment]) -> list[Waiting]:
+    """Those of a line that have tokens if each takes the first one that is enough."""
+    left, having = list(tokens), list[Waiting]()
+    for waiting in line:
+        if (token := fitting(left, waiting.weight)) is not None:
+            left.remove(token)
+            having.append(waiting)
+    return having
