@@ -48,7 +48,7 @@ ROUSED_SECONDS: Final = 1.0
 """So long what is to be had is left to a call that was roused for it, before the next one is."""
 
 MOST_AHEAD: Final = 32
-"""So many more are roused than may begin, after some have not come, and until one comes."""
+"""How many more are roused than may begin, after some have not come, and until one comes."""
 
 
 class Permit:
