@@ -89,7 +89,7 @@ class Pool:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._loan = Borrowing(source)
-        self._waiting: list[Waiting] = []
+        self._waiting: list[Waiting[Permit]] = []
         self._begun = self._given = self._given_by = self._ahead = 0
         self._tokens: list[Moment] = []
         self._used = False
@@ -123,7 +123,7 @@ class Pool:
 
     def park(self, ticket: int, weight: int, rouse: Callable[[], object]) -> None:
         """Keep the place of a call that leaves memory, and call ``rouse`` when there is a permit for it."""
-        self._line_up(Waiting(ticket, weight, rouse=rouse))
+        self._line_up(Waiting[Permit](ticket, weight, rouse=rouse))
 
     def leave(self, ticket: int) -> None:
         """Keep no place for a call that left memory."""
@@ -135,7 +135,7 @@ class Pool:
         self._waiting, was_here = line, len(line) < len(self._waiting)
         return was_here
 
-    def _line_up(self, waiting: Waiting) -> None:
+    def _line_up(self, waiting: Waiting[Permit]) -> None:
         self._leave(waiting.ticket)
         insort(self._waiting, waiting, key=attrgetter("ticket"))
         self._go_on()
@@ -326,7 +326,7 @@ class Pool:
             len(self._waiting), self._free
         )
 
-    def _served(self, first: float) -> list[Waiting]:
+    def _served(self, first: float) -> list[Waiting[Permit]]:
         """Those among the ``first`` that wait for whom there are tokens here, if they need any."""
         line = self._waiting[: int(max(0, min(first, len(self._waiting))))]
         if self._loan.numbers.rate is None:
