@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.flow.record import QUEUED, decode_gate
 from holdfast.items import UNOWNED, AllOf, EpochIs, Item, StatusIn, Update, Write
-from holdfast.kernel.host import serving
 from holdfast.kernel.ownership import lease_until
+from holdfast.kernel.room import keep_room, leave_room
 from holdfast.kernel.wake import wake
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ async def begin(partition: str, epoch: int, gate: Gate, host: Host) -> None:
 
     Whatever becomes of the write, the slot stays until the execution's head says that it is over.
     """
-    if not _keep_place(partition, host):
+    if not keep_room(partition, host):
         wake(partition, host.home, host)
         return
     try:
@@ -39,14 +39,14 @@ async def begin(partition: str, epoch: int, gate: Gate, host: Host) -> None:
         assert head is not None
         _work_on(head, gate, host)
     finally:
-        _leave_place(partition, host)
+        leave_room(partition, host)
 
 
 async def decide_and_begin(decision: Sequence[Write], chosen: Iterable[str], gate: Gate, host: Host) -> frozenset[str]:
     """Write a decision, and with it the begin of all that there is room for here: one commit in place of two. Answers
     what has begun; nothing if the whole was not written, or perhaps was not: then the decision is to be written alone.
     """
-    here = [partition for partition in chosen if _keep_place(partition, host)]
+    here = [partition for partition in chosen if keep_room(partition, host)]
     held = gate.open_books.held
     try:
         claims = [_claim(partition, held[partition].epoch, host) for partition in here]
@@ -58,22 +58,8 @@ async def decide_and_begin(decision: Sequence[Write], chosen: Iterable[str], gat
         return frozenset()
     finally:
         for partition in here:
-            _leave_place(partition, host)
+            leave_room(partition, host)
     return frozenset(here)
-
-
-def _keep_place(partition: str, host: Host) -> bool:
-    """Keep room for one that is to begin here; false if there is none, or no code for it."""
-    if serving(host, partition) is None or not host.has_room:
-        return False
-    host.creations.expect(partition)
-    host.creations.kept.add(partition)
-    return True
-
-
-def _leave_place(partition: str, host: Host) -> None:
-    if host.creations.over(partition):
-        host.check(partition)
 
 
 def _work_on(head: Item, gate: Gate, host: Host) -> None:

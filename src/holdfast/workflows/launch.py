@@ -30,6 +30,7 @@ from holdfast.flow.record import create as create_gate
 from holdfast.items import ABSENT, AllOf, Condition, EpochIs, Expired, Item, Put, RevisionIs, StatusIn
 from holdfast.kernel.host import serving
 from holdfast.kernel.ownership import lease_until
+from holdfast.kernel.room import leave_room
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.kernel.wake import wake, wake_at
 from holdfast.persist import write_for_caller
@@ -115,8 +116,7 @@ async def launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, orde
     try:
         return await _launch(home, host, workflow, order, clock)
     finally:
-        if host.creations.over(partition):
-            host.check(partition)
+        leave_room(partition, host)
 
 
 async def _launch_with(unit: Unit, home: Home, workflow: DeclaredWorkflow, order: Launch, clock: Clock) -> Item:

@@ -21,8 +21,8 @@ from holdfast.actors.record import RUNNING
 from holdfast.actors.turn.entity import ActorEntity
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import ABSENT, Item, Put
-from holdfast.kernel.host import serving
 from holdfast.kernel.ownership import lease_until
+from holdfast.kernel.room import keep_room, leave_room
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
@@ -32,10 +32,8 @@ async def begin_with(puts: Sequence[Put], partition: str, host: Host) -> bool:
     """Create an actor with these messages, as ours, and begin its turn. False if that was not done, as far as is known:
     it is there, or this process has no code or no room for it, or the store did not answer. Then deliver them.
     """
-    if partition in host.entities or serving(host, partition) is None or not host.has_room:
+    if partition in host.entities or not keep_room(partition, host):
         return False
-    host.creations.expect(partition)
-    host.creations.kept.add(partition)
     try:
         head = _head(partition, host)
         await host.home.store.write(*puts, Put(head, ABSENT))
@@ -45,8 +43,7 @@ async def begin_with(puts: Sequence[Put], partition: str, host: Host) -> bool:
         _take_up(head, [put.item for put in puts], host)
         return True
     finally:
-        if host.creations.over(partition):
-            host.check(partition)
+        leave_room(partition, host)
 
 
 def _head(partition: str, host: Host) -> Item:
