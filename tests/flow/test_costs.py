@@ -7,6 +7,9 @@ import asyncio
 import pytest
 
 import holdfast as hf
+from holdfast.coordination.offload import OffloadingStore
+from holdfast.flow.record import decode_gate
+from holdfast.items import Update, Write
 
 JOBS = 320
 LIMIT = 64
@@ -62,3 +65,42 @@ async def test_a_queue_adds_few_commits_to_a_job_on_sqlite(way, most, sqlite_wor
             await way(workflow)
             counts.append((store.commits - began) / JOBS)
     assert counts[1] - counts[0] <= most
+
+
+async def test_a_decision_is_written_once_where_nothing_that_is_chosen_has_room_here(memory_world, monkeypatch) -> None:
+    app = memory_world.app(limits=hf.Limits(running=1))
+    queue, release, inside = app.queue("jobs", limit=2), asyncio.Event(), asyncio.Event()
+
+    @app.step
+    async def wait() -> None:
+        inside.set()
+        await release.wait()
+
+    @app.workflow(queue=queue)
+    async def job(number: int) -> int:
+        await wait()
+        return number
+
+    decisions: list[frozenset[str]] = []
+    write = OffloadingStore.write
+
+    def counted(store: OffloadingStore, *writes: Write) -> object:
+        match writes[0]:
+            case Update(partition=queue.partition, body=bytes(body)):
+                decisions.append(frozenset(decode_gate(body).held))
+            case _:
+                pass
+        return write(store, *writes)
+
+    async with app.worker():
+        first = await job.start(1, id="1")
+        await inside.wait()
+        monkeypatch.setattr(OffloadingStore, "write", counted)
+        second = await job.start(2, id="2")
+        while not any("wf#job#2" in held for held in decisions):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)  # it would be written again at once
+        written = [held for held in decisions if "wf#job#2" in held]
+        release.set()
+        assert [await first, await second] == [1, 2]
+    assert len(written) == 1

@@ -42,9 +42,11 @@ async def begin(partition: str, epoch: int, gate: Gate, host: Host) -> None:
         leave_room(partition, host)
 
 
-async def decide_and_begin(decision: Sequence[Write], chosen: Iterable[str], gate: Gate, host: Host) -> frozenset[str]:
+async def decide_and_begin(
+    decision: Sequence[Write], chosen: Iterable[str], gate: Gate, host: Host
+) -> frozenset[str] | None:
     """Write a decision, and with it the begin of all that there is room for here: one commit in place of two. Answers
-    what has begun; nothing if the whole was not written, or perhaps was not: then the decision is to be written alone.
+    what has begun; ``None`` if the whole was not written, or perhaps was not: the decision is to be written alone then.
     """
     here = [partition for partition in chosen if keep_room(partition, host)]
     held = gate.open_books.held
@@ -55,7 +57,7 @@ async def decide_and_begin(decision: Sequence[Write], chosen: Iterable[str], gat
             assert head is not None
             _work_on(head, gate, host)
     except (Refused, StoreUnavailable):
-        return frozenset()
+        return None
     finally:
         for partition in here:
             leave_room(partition, host)

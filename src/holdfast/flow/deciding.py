@@ -196,8 +196,8 @@ async def _write(gate: Gate, decision: Decision, declared: Declared, host: Host)
     together = () if host.home.writes_are_paid else _deletes(gate, decision)
     if decision.chosen and not host.home.writes_are_paid:
         chosen = [each.partition for each in decision.chosen]
-        decision.begun = await decide_and_begin((update, *together), chosen, gate, host)
-        if decision.begun:
+        if (begun := await decide_and_begin((update, *together), chosen, gate, host)) is not None:
+            decision.begun = begun
             return
     try:
         await write_until_known(host.home.store, update, *together, ours=lambda _there: False)
