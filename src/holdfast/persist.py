@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from holdfast.backoff import Pauses
 from holdfast.errors import Refused, StoreUnavailable
-from holdfast.items import Item, Write
+from holdfast.items import ABSENT, Item, Put, RevisionIs, Write
 from holdfast.ports import Store
 
 T = TypeVar("T")
@@ -57,6 +58,33 @@ async def send_until_known(
 def write_for_caller(store: Store, *writes: Write, ours: Callable[[Item | None], bool]) -> Coroutine[Any, Any, None]:
     """``write_until_known`` for a caller that waits: after a while it gets ``StoreUnavailable``."""
     return write_until_known(store, *writes, ours=ours, patience_seconds=CALLER_PATIENCE_SECONDS)
+
+
+async def amend(
+    store: Store, partition: str, sort: str, change: Callable[[Item | None], bytes | None], *others: Write
+) -> None:
+    """Write the body that ``change`` makes of an item, with ``others`` in the same call; ``None`` writes nothing.
+
+    A change by another process in between is kept, and this one made on top of it. Raises ``Refused`` if one of the
+    ``others`` is, and ``StoreUnavailable`` as ``write_for_caller``.
+    """
+    while True:
+        there = await store.get(partition, sort)
+        if (body := change(there)) is None:
+            return
+        written = Item(partition, sort, revision=1 if there is None else there.revision + 1, body=body)
+        put = Put(written, ABSENT if there is None else RevisionIs(there.revision))
+        try:
+            await write_for_caller(store, put, *others, ours=partial(_is, written))
+        except Refused as refused:
+            if refused.index:
+                raise
+        else:
+            return
+
+
+def _is(written: Item, there: Item | None) -> bool:
+    return there is not None and there.revision == written.revision and there.body == written.body
 
 
 async def sit_out(work: Callable[[], Awaitable[T]], waits: Callable[[StoreUnavailable], object]) -> T:

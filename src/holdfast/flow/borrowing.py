@@ -23,8 +23,8 @@ from holdfast.flow.lending import (
     encode_book,
     grace_us,
 )
-from holdfast.hints import News
 from holdfast.items import ABSENT, Item, Put, RevisionIs
+from holdfast.kernel.wake import notify
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
@@ -91,8 +91,7 @@ class Source(Struct, frozen=True, eq=False):
 
     def ring(self) -> None:
         """Have the others look, where that costs nothing."""
-        if self.runtime.home.invoker is None:
-            self.runtime.home.doorbell.ring(News(self.hint))
+        notify(self.hint, self.runtime.home)
 
 
 class Moment(Struct, frozen=True, gc=False):

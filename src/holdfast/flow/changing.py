@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from holdfast.errors import InvalidState, NotFound, Refused
 from holdfast.flow.record import PLACE_PREFIX, SETTINGS, make_due, name_of, shards_of, since_of
 from holdfast.flow.settings import AS_DECLARED, Purge, Settings, decode_settings, encode_settings
-from holdfast.items import ABSENT, Item, Put, RevisionIs
 from holdfast.kernel.wake import wake
 from holdfast.paging import items
-from holdfast.persist import write_for_caller
+from holdfast.persist import amend
 
 if TYPE_CHECKING:
+    from holdfast.items import Item
     from holdfast.kernel.host import Host
     from holdfast.kernel.runtime import Runtime
     from holdfast.ports import Home
@@ -38,7 +38,7 @@ Amend = Callable[[Settings], Settings]
 
 async def change(runtime: Runtime, partition: str, numbers: Mapping[str, Any]) -> None:
     """Change settings of a queue, by their names. Raises ``NotFound``."""
-    await amend(runtime.home, partition, lambda settings: replace(settings, **numbers), runtime.clock.now_ms())
+    await _amend(runtime.home, partition, lambda settings: replace(settings, **numbers), runtime.clock.now_ms())
     wake(partition, runtime.home, runtime.host)
 
 
@@ -46,7 +46,7 @@ async def order_purge(runtime: Runtime, partition: str, key: str | None) -> None
     """Order that what waits now is ended. The worker that decides for the queue carries it out. Raises ``NotFound``."""
     now = runtime.clock.now_ms()
     order = Purge(key, await _last_since(runtime.home, partition, now))
-    await amend(runtime.home, partition, partial(_with_order, order, partition), now)
+    await _amend(runtime.home, partition, partial(_with_order, order, partition), now)
     wake(partition, runtime.home, runtime.host)
 
 
@@ -58,7 +58,7 @@ async def note_done(gate: str, done: Collection[Purge], host: Host) -> None:
             settings, purges=tuple(replace(each, done=each.done or each in done) for each in settings.purges)
         )
 
-    await amend(host.home, gate, noted, None)
+    await _amend(host.home, gate, noted, None)
 
 
 def in_force(purges: Sequence[Purge], now: int) -> tuple[Purge, ...]:
@@ -66,30 +66,19 @@ def in_force(purges: Sequence[Purge], now: int) -> tuple[Purge, ...]:
     return tuple(each for each in purges if not each.done or each.until + LATE_MS > now)
 
 
-async def amend(home: Home, partition: str, change: Amend, due_at: int | None) -> None:
-    """Write settings, and have the gate look unless ``due_at`` is ``None``. A change by another process in between
-    is kept, and this one made on top of it.
-    """
-    while True:
-        there = await home.store.get(partition, SETTINGS)
+async def _amend(home: Home, partition: str, change: Amend, due_at: int | None) -> None:
+    """Write settings, and have the gate look unless ``due_at`` is ``None``. Raises ``NotFound``."""
+
+    def changed(there: Item | None) -> bytes | None:
         before = settings_in(there)
         after = change(before)
-        if after == before and there is not None:
-            return
-        body = encode_settings(after)
-        revision = 1 if there is None else there.revision + 1
-        put = Put(
-            Item(partition, SETTINGS, revision=revision, body=body),
-            ABSENT if there is None else RevisionIs(there.revision),
-        )
-        roused = () if due_at is None else (make_due(partition, due_at),)
-        try:
-            await write_for_caller(home.store, put, *roused, ours=partial(_is, put.item))
-        except Refused as refused:
-            if refused.index == 1:
-                raise NotFound(f"there is no queue {name_of(partition)!r}: no worker with it has run yet") from None
-        else:
-            return
+        return None if after == before and there is not None else encode_settings(after)
+
+    roused = () if due_at is None else (make_due(partition, due_at),)
+    try:
+        await amend(home.store, partition, SETTINGS, changed, *roused)
+    except Refused:
+        raise NotFound(f"there is no queue {name_of(partition)!r}: no worker with it has run yet") from None
 
 
 def settings_in(item: Item | None) -> Settings:
@@ -113,7 +102,3 @@ async def _last_since(home: Home, gate: str, now: int) -> int:
         async for place in items(home.store, shard, prefix=PLACE_PREFIX, after=f"{PLACE_PREFIX}{now:015d}"):
             last = max(last, since_of(place.sort))
     return last
-
-
-def _is(written: Item, there: Item | None) -> bool:
-    return there is not None and there.revision == written.revision and there.body == written.body

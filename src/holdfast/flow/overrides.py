@@ -12,15 +12,14 @@ from msgspec.structs import replace
 
 from holdfast.clock import moment
 from holdfast.codec.stored import stored
-from holdfast.errors import Refused
 from holdfast.flow.lending import EMPTY, Numbers, decode_book
 from holdfast.flow.rates import Rate
 from holdfast.flow.settings import StoredRate
-from holdfast.hints import News
-from holdfast.items import ABSENT, Item, Put, RevisionIs
-from holdfast.persist import write_for_caller
+from holdfast.kernel.wake import notify
+from holdfast.persist import amend
 
 if TYPE_CHECKING:
+    from holdfast.items import Item
     from holdfast.kernel.runtime import Runtime
     from holdfast.ports import Store
 
@@ -89,27 +88,12 @@ async def status_of(runtime: Runtime, partition: str, sort: str, declared: Numbe
 
 
 async def override(runtime: Runtime, partition: str, numbers: Mapping[str, Any]) -> None:
-    """Change numbers of a limit, by their names. A change by another process in between is kept."""
-    home = runtime.home
-    while True:
-        there = await home.store.get(partition, SETTINGS)
-        revision, body = 1 if there is None else there.revision + 1, _encode(replace(_overrides_in(there), **numbers))
-        put = Put(
-            Item(partition, SETTINGS, revision=revision, body=body),
-            ABSENT if there is None else RevisionIs(there.revision),
-        )
-
-        def ours(there: Item | None, revision: int = revision, body: bytes = body) -> bool:
-            return there is not None and there.revision == revision and there.body == body
-
-        try:
-            await write_for_caller(home.store, put, ours=ours)
-        except Refused:
-            continue
-        runtime.wake_listeners.heard(partition)
-        if home.invoker is None:
-            home.doorbell.ring(News(partition))
-        return
+    """Change numbers of a limit, by their names."""
+    await amend(
+        runtime.home.store, partition, SETTINGS, lambda there: _encode(replace(_overrides_in(there), **numbers))
+    )
+    runtime.wake_listeners.heard(partition)
+    notify(partition, runtime.home)
 
 
 def _overrides_in(item: Item | None) -> Overrides:
