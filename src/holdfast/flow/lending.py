@@ -218,16 +218,16 @@ def _tokens(
         return (), book.arrival, None
     now_us, interval = now * 1000, interval_us(rate)
     # The process that wrote it may have a clock that runs ahead: what is left to wait for is not more than it left.
-    ahead = max(0, min(book.arrival, now_us + max(0, book.arrival - book.at)) - now_us)
+    ahead = max(0, min(book.arrival - now_us, book.arrival - book.at))
     # With another rate the same number of tokens is given away ahead.
-    arrival = now_us + (ahead * interval // book.interval if book.interval else ahead) if ahead else book.arrival
+    arrival = now_us + (-(-ahead * interval // book.interval) if book.interval else ahead)
     quota = _quota(arrival, rate, others, now)
     found: list[Token] = []
     for weight in weights:
         first = max(arrival, now_us + lead_us)
         opens = first + interval * (weight - max(rate.burst, weight))
         if opens > now_us + HORIZON_US:
-            return tuple(found), arrival if found else book.arrival, opens - HORIZON_US
+            return tuple(found), arrival, opens - HORIZON_US
         if found and sum(each.weight for each in found) + weight > quota:
             return tuple(found), arrival, now_us + HORIZON_US // 2
         found.append(Token(weight, opens, first + grace_us(rate)))
