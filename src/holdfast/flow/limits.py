@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.clock import MS_PER_SECOND
+from holdfast.codec.parameters import Parameter, arrange
 from holdfast.containment import contained_call
 from holdfast.duration import milliseconds
 from holdfast.errors import DuplicateName, InvalidInput
@@ -158,8 +159,20 @@ def _asked(source: KeyOf | WeightOf | None, kind: str, what: str) -> Sequence[st
     return list(inspect.signature(source).parameters)
 
 
-def wanted_by(uses: Sequence[LimitUse], arguments: Mapping[str, Any], what: str) -> tuple[Wanted, ...]:
+def wanted_by(
+    uses: Sequence[LimitUse],
+    parameters: tuple[Parameter, ...],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    what: str,
+) -> tuple[Wanted, ...]:
     """The permits that a call with these arguments needs. Raises ``InvalidInput``, and what a key or weight raises."""
+    values = arrange(parameters, args, kwargs, what)
+    arguments = dict(zip((each.name for each in parameters), values, strict=True))
+    return contained_call(_wanted, uses, arguments, what)
+
+
+def _wanted(uses: Sequence[LimitUse], arguments: Mapping[str, Any], what: str) -> tuple[Wanted, ...]:
     return tuple(
         Wanted(use.limit.partition, _key(use, arguments, what), _weight(use, arguments, what), use.limit.numbers)
         for use in uses

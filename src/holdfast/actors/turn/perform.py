@@ -64,7 +64,7 @@ async def _run_once(found: Aftermath, actor: ActorEntity) -> Became:
     if actor.lost:  # it was lost while its replies, or the salt, were read
         raise Fenced(f"{actor.partition}: its lease is lost")
     try:
-        hold = hold_of(_method_of(found), bytes(call.args), actor, runtime)
+        hold = hold_of(_method_of(found), call.args, actor, runtime)
     except Exception as error:  # noqa: BLE001 - what the user's functions of the arguments raise is the call's outcome
         return Failed(error)
     if hold is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from holdfast.codec.parameters import arrange
-from holdfast.containment import contained_call
 from holdfast.coordination.lease import Fenced
 from holdfast.flow.limits import wanted_by
 from holdfast.flow.permits import lenders_of
 
 if TYPE_CHECKING:
+    from msgspec import Raw
+
     from holdfast.actors.kind import Method
     from holdfast.actors.timers import Timer
     from holdfast.actors.turn.entity import ActorEntity
@@ -22,17 +22,17 @@ LOOK_SECONDS: Final = 1.0
 """So often a call that waits looks whether its actor is still to be kept."""
 
 
-def hold_of(method: Method | Timer[...] | None, args: bytes, actor: ActorEntity, runtime: Runtime) -> Hold | None:
+def hold_of(method: Method | Timer[...] | None, args: Raw, actor: ActorEntity, runtime: Runtime) -> Hold | None:
     """Room for the permits that a call needs; ``None`` if it needs none. Raises what the user's functions of its
     arguments raise, and ``SerializationError``.
     """
     if method is None or not method.uses:
         return None
-    what = f"{actor.kind.name}.{method.name}"
     signature = method.signature
-    values = arrange(signature.parameters, *signature.unbind(args), what)
-    arguments = dict(zip((each.name for each in signature.parameters), values, strict=True))
-    return lenders_of(runtime).hold(contained_call(wanted_by, method.uses, arguments, what))
+    given = signature.unbind(bytes(args))
+    return lenders_of(runtime).hold(
+        wanted_by(method.uses, signature.parameters, *given, f"{actor.kind.name}.{method.name}")
+    )
 
 
 async def take(hold: Hold, actor: ActorEntity, runtime: Runtime) -> None:

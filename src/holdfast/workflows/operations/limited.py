@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from holdfast.codec.parameters import arrange
-from holdfast.containment import contained_call
 from holdfast.flow.limits import wanted_by
 from holdfast.flow.permits import Hold, Lenders, lenders_of
 from holdfast.replay.entity import JournaledEntity
@@ -81,9 +79,8 @@ class LimitedCall(Struct, frozen=True):
             return kept
         what = f"step {self.step.name!r}"
         try:
-            values = arrange(self.step.signature.parameters, self.args, self.kwargs, what)
-            names = (parameter.name for parameter in self.step.signature.parameters)
-            wanted = contained_call(wanted_by, self.step.policy.limits, dict(zip(names, values, strict=True)), what)
+            parameters = self.step.signature.parameters
+            wanted = wanted_by(self.step.policy.limits, parameters, self.args, self.kwargs, what)
         except Exception as error:  # noqa: BLE001 - what the user's functions of the arguments raise
             return self.failed(error, self.live.now_ms())
         return _lenders(self.step).hold(wanted, place)
