@@ -10,7 +10,7 @@ import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.backends.memory.store import MemoryStore
 from holdfast.items import Update
-from holdfast.kernel.creations import CLAIMS_AT_ONCE
+from holdfast.kernel.claims import CLAIMS_AT_ONCE
 from holdfast.ports import Home
 from holdfast.testing import VirtualClock, run_virtual
 

@@ -16,8 +16,9 @@ from holdfast.clock import Clock
 from holdfast.containment import is_asked_for
 from holdfast.errors import InvalidInput, StoreError
 from holdfast.items import Item, Write
+from holdfast.kernel.claims import CLAIMS_AT_ONCE
 from holdfast.kernel.crash_queue import CrashQueue
-from holdfast.kernel.creations import CLAIMS_AT_ONCE, Creations
+from holdfast.kernel.creations import Creations
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.listeners import Watchers
 from holdfast.kernel.model import Model

@@ -18,7 +18,8 @@ from tests.asl.topython.converted import converted, outcome
 from tests.asl.topython.test_equivalence import as_machine, tangled
 
 import holdfast as hf
-from holdfast.asl.definition import definition_text, parse
+from holdfast.asl.definition import parse
+from holdfast.asl.sources import definition_of
 from holdfast.asl.topython import to_python
 
 ROOT = Path(__file__).parents[3]
@@ -47,12 +48,12 @@ def refused(*texts: str) -> str:
 
 def test_the_checkout_is_what_the_page_shows():
     page = (ROOT / "docs/state-machines.md").read_text(encoding="utf-8")
-    text = to_python(parse(definition_text(CHECKOUT)), "checkout").text
+    text = to_python(parse(definition_of(CHECKOUT)), "checkout").text
     assert "```text\n@app.workflow\n" + text.partition("@app.workflow\n")[2] + "```" in page
 
 
 def test_the_checkout_is_as_ruff_formats_it():
-    assert refused(to_python(parse(definition_text(CHECKOUT)), "checkout").text) == ""
+    assert refused(to_python(parse(definition_of(CHECKOUT)), "checkout").text) == ""
 
 
 @settings(max_examples=15, deadline=None)
@@ -171,7 +172,7 @@ def shop_tasks(shop: Shop) -> dict[str, Any]:
     ],
 )
 def test_the_checkout_sells_and_gives_back_as_the_machine_does(cents, count, outages, answer):
-    definition = json.loads(definition_text(CHECKOUT))
+    definition = json.loads(definition_of(CHECKOUT))
     order = {"id": "o-1", "cents": cents, "items": [{"sku": "lamp", "count": count}]}
     for way in (outcome, as_machine):
         shop = Shop({"lamp": 2})

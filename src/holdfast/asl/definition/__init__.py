@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.asl.definition.machine import Machine, definition_text, parse, state_of
+from holdfast.asl.definition.machine import Machine, parse, state_of
 from holdfast.asl.definition.rules import Catcher, ChoiceRule, Retrier
 from holdfast.asl.definition.states import (
     JSONATA,
@@ -36,7 +36,6 @@ __all__ = [
     "Succeed",
     "Task",
     "Wait",
-    "definition_text",
     "parse",
     "state_of",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +23,7 @@ from holdfast.asl.definition.states import (
     Task,
     Wait,
 )
-from holdfast.asl.jsontext import DEFINITION_CHARACTERS, DEFINITION_LEVELS, NotJson, compact, is_object, read, written
+from holdfast.asl.jsontext import DEFINITION_LEVELS, NotJson, compact, is_object, read, written
 from holdfast.errors import InvalidInput
 
 KINDS: Final[Mapping[str, type[State]]] = {
@@ -40,20 +39,6 @@ class Machine(Struct, frozen=True):
     processor: Processor
     timeout_seconds: int | None
     text: str
-
-
-def definition_text(definition: str | Path | Mapping[str, Any]) -> str:
-    """The text of a definition that is given as a dict, as JSON text, or as the path of a file that holds it.
-
-    Raises ``InvalidInput`` for a dict that has no JSON form, and what reading the file raises.
-    """
-    if isinstance(definition, Mapping):
-        return written(dict(definition), DEFINITION_LEVELS)
-    text = str(definition)
-    if isinstance(definition, Path) or not text.lstrip().startswith("{"):
-        with Path(text).open(encoding="utf-8") as file:
-            return file.read(DEFINITION_CHARACTERS + 1)  # of a longer one it is enough to know that it is
-    return text
 
 
 def parse(definition: str | Mapping[str, Any]) -> Machine:

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.asl.definition import Task, definition_text
+from holdfast.asl.definition import Task
 from holdfast.asl.jsontext import compact, written
 from holdfast.asl.randomness import seeded
+from holdfast.asl.sources import definition_of
 from holdfast.asl.teststate.contexts import given_context, made_context
 from holdfast.asl.teststate.mocks import check_fields, check_state, result_of
 from holdfast.asl.teststate.refusal import Refused
@@ -53,7 +54,7 @@ async def test_state(  # noqa: PLR0913 - the fields of AWS's request, each named
     Raises ``Refused``, an ``InvalidInput``, for what AWS refuses.
     """
     fields: dict[str, Any] = {
-        "definition": definition_text(definition),
+        "definition": definition_of(definition),
         "input": written({} if input is None else input),
         "inspectionLevel": level,
         "stateName": state,
