@@ -7,8 +7,6 @@ Every call that begins is. Run it for longer by ``python -m tests.flow.test_limi
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import os
 import signal
 import subprocess
 import sys
@@ -19,8 +17,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-
-import holdfast as hf
+from tests.flow.crew import client, spawn
 
 WORKER = Path(__file__).with_name("limit_worker.py")
 PERMITS = 3
@@ -79,10 +76,10 @@ async def play(folder: Path, jobs: int) -> tuple[list[str], Faults]:
     """Run the jobs under faults. What the ledger has, and what was done."""
     file, ledger = folder / "home.db", folder / "ledger"
     ledger.touch()
-    app, rnd, faults = client(file, ledger), Random(11), Faults()
+    app, rnd, faults = client(WORKER, file, ledger), Random(11), Faults()
     async with app:
         handles = [await app.registry.workflow("job").start(f"j{number}", id=f"j{number}") for number in range(jobs)]
-        crew = [spawn(file, ledger) for _ in range(3)]
+        crew = [spawn(WORKER, file, ledger) for _ in range(3)]
         ends = asyncio.gather(*handles)
         try:
             async with asyncio.timeout(PATIENCE_SECONDS + jobs):
@@ -93,7 +90,7 @@ async def play(folder: Path, jobs: int) -> tuple[list[str], Faults]:
                         crew[place].kill()
                         crew[place].wait()
                         faults.killed[str(crew[place].pid)] = time.monotonic()
-                        crew[place] = spawn(file, ledger)
+                        crew[place] = spawn(WORKER, file, ledger)
                     else:
                         await stop(crew[place], rnd.choice((0.2, 0.6, 2 * LOAN_SECONDS)), faults, ends)
                 assert await ends == [f"j{number}" for number in range(jobs)]
@@ -120,24 +117,6 @@ async def test_no_more_than_the_permits_overlap_whoever_dies(tmp_path: Path) -> 
     assert faults.killed and faults.stops, "faults that did not happen prove nothing"
     assert most_at_once(lines, faults) <= PERMITS
     assert most_within(lines, SPAN_SECONDS) <= MOST_IN_SPAN
-
-
-def spawn(file: Path, ledger: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, str(WORKER), str(file), str(ledger)], env=os.environ)
-
-
-def client(file: Path, ledger: Path) -> hf.App:
-    """The app of the workers, in this process."""
-    before, sys.argv = sys.argv, [str(WORKER), str(file), str(ledger)]
-    try:
-        spec = importlib.util.spec_from_file_location("limit_worker", WORKER)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        app: hf.App = module.app
-        return app
-    finally:
-        sys.argv = before
 
 
 if __name__ == "__main__":

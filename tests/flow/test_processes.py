@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
 import pytest
-
-import holdfast as hf
+from tests.flow.crew import client, spawn
 
 WORKER = Path(__file__).with_name("worker.py")
 LIMIT = 3
@@ -40,11 +35,11 @@ def test_the_ledger_counts_what_overlaps() -> None:
 async def test_no_more_than_the_limit_overlap_whoever_dies(tmp_path: Path) -> None:
     file, ledger = tmp_path / "home.db", tmp_path / "ledger"
     ledger.touch()
-    app = client(file, ledger)
+    app = client(WORKER, file, ledger)
     rnd, killed, stopped = Random(7), 0, 0
     async with app:
         handles = [await app.registry.workflow("job").start(f"j{number}", id=f"j{number}") for number in range(JOBS)]
-        crew = [spawn(file, ledger) for _ in range(3)]
+        crew = [spawn(WORKER, file, ledger) for _ in range(3)]
         ends = asyncio.gather(*handles)
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -54,7 +49,7 @@ async def test_no_more_than_the_limit_overlap_whoever_dies(tmp_path: Path) -> No
                     if rnd.random() < 0.5:
                         crew[place].kill()
                         crew[place].wait()
-                        crew[place] = spawn(file, ledger)
+                        crew[place] = spawn(WORKER, file, ledger)
                         killed += 1
                     else:
                         crew[place].send_signal(signal.SIGSTOP)
@@ -69,21 +64,3 @@ async def test_no_more_than_the_limit_overlap_whoever_dies(tmp_path: Path) -> No
     lines = ledger.read_text().splitlines()
     assert killed and stopped, "faults that did not happen prove nothing"
     assert overlap(lines) <= LIMIT
-
-
-def spawn(file: Path, ledger: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, str(WORKER), str(file), str(ledger)], env=os.environ)
-
-
-def client(file: Path, ledger: Path) -> hf.App:
-    """The app of the workers, in this process."""
-    before, sys.argv = sys.argv, [str(WORKER), str(file), str(ledger)]
-    try:
-        spec = importlib.util.spec_from_file_location("queue_worker", WORKER)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        app: hf.App = module.app
-        return app
-    finally:
-        sys.argv = before

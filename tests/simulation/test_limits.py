@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import gc
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from functools import cache
 
 import pytest
 from tests.scenarios import LIMIT_SCENARIOS
 from tests.simulation import limit_plants as plants
+from tests.simulation.finding import Bug, find
 
-from holdfast.testing.swarm import Expectation, expectations, run_seed, run_seeds
+from holdfast.testing.swarm import Expectation, expectations, run_seeds
 
 SEEDS = 15
-MOST_SEEDS = 120
-"""A bug that is not found by then is not found."""
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-@pytest.fixture(autouse=True)
-def _quiet(caplog) -> Iterator[None]:
-    """Failed turns are logged, and are to be expected here."""
-    caplog.set_level(logging.CRITICAL)
-    yield
-    gc.collect()
+pytestmark = [
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 @cache
@@ -41,8 +31,6 @@ def test_no_more_run_than_may_whatever_happens(*, billed: bool) -> None:
     report.require_success()
     assert report.faults.counts.total() > SEEDS
 
-
-Bug = Callable[[], AbstractContextManager[object]]
 
 SOON: tuple[tuple[Bug, str], ...] = (
     (plants.loan_over_at_first_sight, "run, over"),
@@ -69,12 +57,4 @@ PLANTS = [
 
 @pytest.mark.parametrize(("bug", "told"), PLANTS)
 def test_a_planted_bug_is_found(bug: Bug, told: str) -> None:
-    found: list[str] = []
-    pool()
-    with bug():
-        for seed in range(MOST_SEEDS):
-            found = run_seed(pool(), seed).violations
-            if any(told in each for each in found):
-                print(f"{bug.__name__} is found by seed {seed}, after {seed + 1} seeds")
-                return
-    pytest.fail(f"no oracle said {told!r}, but at last: {found}")
+    find(bug, told, pool())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -20,16 +18,10 @@ MOST_SEEDS = 120
 """As many as one part of the swarm's own test runs."""
 
 
-# Bodies that a planted bug leaves behind complain when they are collected; each shall do so in its own test.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-@pytest.fixture(autouse=True)
-def _quiet(caplog) -> Iterator[None]:
-    """Failed turns are logged, and are to be expected here."""
-    caplog.set_level(logging.CRITICAL)
-    yield
-    gc.collect()
+pytestmark = [
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 @cache

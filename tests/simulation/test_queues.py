@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import gc
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from functools import cache
 
 import pytest
 from tests.scenarios import QUEUE_SCENARIOS
 from tests.simulation import queue_plants as plants
+from tests.simulation.finding import Bug, find
 
-from holdfast.testing.swarm import Expectation, expectations, run_seed, run_seeds
+from holdfast.testing.swarm import Expectation, expectations, run_seeds
 
 SEEDS = 25
-MOST_SEEDS = 120
-"""A bug that is not found by then is not found."""
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-@pytest.fixture(autouse=True)
-def _quiet(caplog) -> Iterator[None]:
-    """Failed turns are logged, and are to be expected here."""
-    caplog.set_level(logging.CRITICAL)
-    yield
-    gc.collect()
+pytestmark = [
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 @cache
@@ -42,8 +32,6 @@ def test_no_more_begin_than_may_whatever_happens(*, billed: bool) -> None:
     assert report.faults.counts.total() > SEEDS
 
 
-Bug = Callable[[], AbstractContextManager[object]]
-
 PLANTS: tuple[tuple[Bug, str], ...] = (
     (plants.begun_before_the_decision, "began without a slot"),
     (plants.unfenced_decision, "(G15)"),
@@ -57,12 +45,4 @@ PLANTS: tuple[tuple[Bug, str], ...] = (
 
 @pytest.mark.parametrize(("bug", "told"), PLANTS, ids=[bug.__name__ for bug, _ in PLANTS])
 def test_a_planted_bug_is_found(bug: Bug, told: str) -> None:
-    found: list[str] = []
-    pool()
-    with bug():
-        for seed in range(MOST_SEEDS):
-            found = run_seed(pool(), seed).violations
-            if any(told in each for each in found):
-                print(f"{bug.__name__} is found by seed {seed}, after {seed + 1} seeds")
-                return
-    pytest.fail(f"no oracle said {told!r}, but at last: {found}")
+    find(bug, told, pool())
