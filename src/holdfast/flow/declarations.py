@@ -171,6 +171,11 @@ def queue(
     return declared
 
 
+def queue_at(partition: str, queues: Mapping[str, Queue]) -> Queue | None:
+    """The one among these whose head is there."""
+    return next((each for each in queues.values() if each.partition == partition), None)
+
+
 def numbers_of(
     limit: int | UnsetType | None,
     limit_per_key: int | UnsetType | None,

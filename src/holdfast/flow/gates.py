@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.coordination.lease import Closed, Held
 from holdfast.flow.changing import settings_in
 from holdfast.flow.deciding import is_busy, next_at, read_places, run_round
-from holdfast.flow.declarations import Queue
+from holdfast.flow.declarations import Queue, queue_at
 from holdfast.flow.gate import Gate, books_of
 from holdfast.flow.purging import End, take_in
 from holdfast.flow.record import DECIDING, PLACE_PREFIX, RESTING, SETTINGS, create, decode_gate, shards_of, since_of
@@ -47,8 +47,7 @@ class Gates(Struct, frozen=True, kw_only=True):
 
     def queue_of(self, partition: str) -> Queue | None:
         """The queue that the app declares there."""
-        queues: dict[str, Queue] = self.runtime.registry.queues
-        return next((queue for queue in queues.values() if queue.partition == partition), None)
+        return queue_at(partition, self.runtime.registry.queues)
 
     def serves(self, partition: str) -> bool:
         """See ``Model``."""

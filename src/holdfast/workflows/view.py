@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from holdfast.clock import between, iso, moment
 from holdfast.coordination.inbox import INBOX_PREFIX, MARKED, USED
 from holdfast.errors import NotFound, StoreUnusable
+from holdfast.flow.declarations import queue_at
 from holdfast.flow.record import QUEUED
 from holdfast.flow.standing import QueueWait, why_it_waits
 from holdfast.replay.entries import Done, Entry, Failed, Progressed, Received
@@ -33,7 +34,6 @@ from holdfast.workflows.unclaimed import TERMINATOR
 from holdfast.workflows.waits import CHILD, EXECUTION, SIGNAL
 
 if TYPE_CHECKING:
-    from holdfast.flow.declarations import Queue
     from holdfast.items import Item
     from holdfast.kernel.runtime import Runtime
     from holdfast.workflows.record import ExecutionRecord
@@ -162,8 +162,7 @@ async def view_of(
 async def _queue(runtime: Runtime, head: Item, record: ExecutionRecord) -> QueueWait | None:
     if head.status != QUEUED or record.queued is None:
         return None
-    queues: list[Queue] = list(runtime.registry.queues.values())
-    declared = next((each for each in queues if each.partition == record.queued.gate), None)
+    declared = queue_at(record.queued.gate, runtime.registry.queues)
     try:
         return await why_it_waits(runtime, head.partition, record.queued, declared)
     except NotFound:  # no worker with its queue has ever run, and its code is not here

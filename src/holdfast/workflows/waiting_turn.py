@@ -17,6 +17,7 @@ from holdfast.coordination.inbox import INBOX_PREFIX, USED, Sender
 from holdfast.errors import Refused
 from holdfast.failure import describe
 from holdfast.flow.beginning import begin_with_slot
+from holdfast.flow.declarations import queue_at
 from holdfast.flow.gates import Gates, begin_queues
 from holdfast.flow.record import QUEUED, make_due, name_of, place_put, rouse
 from holdfast.items import AllOf, Delete, EpochIs, Item, RevisionIs, StatusIn, Update
@@ -40,7 +41,6 @@ from holdfast.workflows.record import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.flow.declarations import Queue
     from holdfast.flow.purging import End
     from holdfast.kernel.host import Host
     from holdfast.kernel.runtime import Runtime
@@ -102,7 +102,7 @@ class Waiters(Struct, frozen=True):
         gate = make_due(waits.gate, now)  # before nothing is due about it any more: a wake-up may be lost
         try:
             if await store.get(put.item.partition, put.item.sort) is not None:
-                await rouse(waits.gate, self.host.home, self._declared(waits.gate), now)
+                await rouse(waits.gate, self.host.home, queue_at(waits.gate, self.registry.queues), now)
                 await store.write(seen)
             elif self.host.home.writes_are_paid:
                 await store.write(put)
@@ -112,10 +112,6 @@ class Waiters(Struct, frozen=True):
                 await store.write(seen, put, gate)
         finally:
             tell_gate(head.partition, waits, self.host.home, self.host)  # also of a place that is of no use
-
-    def _declared(self, gate: str) -> Queue | None:
-        queues: list[Queue] = list(self.registry.queues.values())
-        return next((each for each in queues if each.partition == gate), None)
 
     async def _is_untouched(self, head: Item, record: ExecutionRecord) -> bool:
         """Whether its body has never begun."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.cli.checks.finding import OK, WARN, Finding
 from holdfast.clock import between, duration, moment
 from holdfast.errors import StoreUnusable
+from holdfast.flow.declarations import queue_at
 from holdfast.flow.record import PREFIX, QUEUED, decode_gate, is_gate, name_of
 from holdfast.flow.standing import QueueStatus, status_of
 from holdfast.keys import EXECUTIONS
@@ -38,9 +39,10 @@ async def check_queues(runtime: Runtime) -> list[Finding]:
     gates = await _gates(runtime)
     if not gates:
         return []
-    declared = {queue.partition: queue for queue in runtime.registry.queues.values()}
+    queues = runtime.registry.queues
     stand = {
-        gate: await status_of(runtime, gate, declared.get(gate), first=1, most_counted=MOST_COUNTED) for gate in gates
+        gate: await status_of(runtime, gate, queue_at(gate, queues), first=1, most_counted=MOST_COUNTED)
+        for gate in gates
     }
     found = [*_at_rest(stand, moment(runtime.clock.now_ms())), *await _circles(runtime, stand)]
     return found or [Finding(OK, NAME, f"{len(gates)} looked at: they move, or are empty")]
