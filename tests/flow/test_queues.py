@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec import structs
 from tests.flow.held import Stay, declare, gate_of, places, start
 
 import holdfast as hf
 from holdfast.commands import perform
 from holdfast.commands.execution import Show
+from holdfast.flow.choose import Rules, Waiting
+from holdfast.flow.gate import books_of
+from holdfast.flow.record import PLACE_PREFIX, GateRecord, Slot
 
 
 @pytest.fixture
@@ -324,6 +328,20 @@ async def test_a_full_queue_refuses_a_start_and_writes_nothing(app: hf.App, stay
         assert (await letter.start("a-2", id="a-2")).id == "a-2"  # it is there already
         stay.go(3)
         await asyncio.gather(first, second, third)
+
+
+def test_a_place_that_was_read_before_its_writer_told_of_it_counts_once() -> None:
+    place = Waiting(0, f"{PLACE_PREFIX}{7:015}#a-0", "", "wf#letter#a-0")
+    books = books_of(GateRecord(), Rules(limit=1))
+    books.came = [place, place]
+    assert books.waiting_with_news == 1
+    books.chooser.add(place)
+    assert books.waiting_with_news == 1
+    assert books.chooser.pick(0) == place
+    books.held[place.partition] = Slot("", 1, 7)
+    assert books.waiting_with_news == 0, "it has its slot"
+    books.came = [structs.replace(place, sort=f"{PLACE_PREFIX}{8:015}#a-0")]
+    assert books.waiting_with_news == 1, "it waits again"
 
 
 async def test_a_rate_spaces_what_begins(app: hf.App, eventually) -> None:

@@ -90,6 +90,10 @@ class Chooser:
         """The number of executions that wait."""
         return len(self._places)
 
+    def knows(self, place: Waiting) -> bool:
+        """Whether this place waits here already."""
+        return place.sort in self._places
+
     @property
     def oldest_rank(self) -> int | None:
         """The smallest rank of all that wait."""
@@ -104,7 +108,7 @@ class Chooser:
 
     def add(self, place: Waiting) -> bool:
         """An execution waits; false if its place was known."""
-        if place.sort in self._places:
+        if self.knows(place):
             return False
         self._places.add(place.sort)
         lane = self._lane(place.key)

@@ -36,7 +36,6 @@ from holdfast.flow.record import (
     encode,
     shard_of,
     shards_of,
-    since_of,
     waiting_of,
 )
 from holdfast.items import Delete, Item, OwnerIs, Update
@@ -113,20 +112,12 @@ async def read_places(gate: Gate, host: Host, *, at_once: bool = False) -> None:
     books.lookup = False
     for shard in shards_of(gate.partition):
         async for item in items(host.home.store, shard, prefix=PLACE_PREFIX):
-            if not _has_begun(waiting := waiting_of(item), books):
+            if not books.has_begun(waiting := waiting_of(item)):
                 line_up(books, waiting)
     books.scanned_at = host.clock.now_ms()
     books.scan_ms = books.scanned_at - now
     if books.purges_read_at is None:
         books.purges_read_at = books.scanned_at
-
-
-def _has_begun(waiting: Waiting, books: Books) -> bool:
-    """Whether a place is of no use any more, and about to be deleted: what waits there has its slot. If it waits again
-    nevertheless, a later look finds it once the slot is free.
-    """
-    slot = books.held.get(waiting.partition)
-    return slot is not None and since_of(waiting.sort) <= slot.since
 
 
 async def _look(gate: Gate, decision: Decision, closed: Sequence[str], host: Host) -> None:

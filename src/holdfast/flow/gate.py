@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from holdfast.flow.choose import Chooser, Rules, Waiting
-from holdfast.flow.record import GateRecord, Slot, count_by_key
+from holdfast.flow.record import GateRecord, Slot, count_by_key, since_of
 from holdfast.items import Item
 from holdfast.kernel.entity import Entity, Unloaded
 
@@ -50,6 +50,21 @@ class Books(Struct):
     def waiting(self) -> int:
         """How many executions wait."""
         return self.chooser.waiting + len(self.purging)
+
+    @property
+    def waiting_with_news(self) -> int:
+        """How many wait, with those that came since the last round. A place may have been read before its writer told
+        of it: it counts once, and no more once its execution has its slot.
+        """
+        came = {each.sort for each in self.came if not (self.chooser.knows(each) or self.has_begun(each))}
+        return self.waiting + len(came)
+
+    def has_begun(self, waiting: Waiting) -> bool:
+        """Whether a place is of no use any more, and about to be deleted: what waits there has its slot. If it waits
+        again nevertheless, a later look finds it once the slot is free.
+        """
+        slot = self.held.get(waiting.partition)
+        return slot is not None and since_of(waiting.sort) <= slot.since
 
 
 class Gate(Entity):

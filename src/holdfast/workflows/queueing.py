@@ -76,7 +76,7 @@ async def refuse_if_full(queue: Queue | None, partition: str, home: Home, host: 
         return
     gate = None if host is None else host.entities.get(queue.partition)
     if isinstance(gate, Gate) and gate.books is not None:
-        full = gate.books.waiting + len(gate.books.came) >= queue.most_waiting
+        full = gate.books.waiting_with_news >= queue.most_waiting
     else:
         head = await home.store.get(queue.partition)
         full = head is not None and decode_gate(head.body).full
