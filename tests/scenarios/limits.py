@@ -25,9 +25,10 @@ SPAN_SECONDS: Final = 4.0
 
 
 class Call(Struct, eq=False):
-    """A call that runs: in which process, and by which loan."""
+    """A call that runs: in which process, of which limit and key, and by which loan."""
 
     process: Any
+    limit: str
     key: str
     pool: Pool
     loan: int
@@ -44,11 +45,11 @@ async def inside(app: App, ledger: Ledger, name: str, most: int, key: str = "") 
     running: list[Call] = ledger.notes.setdefault("running", [])
     limit: hf.Limit = app.registry.limits[name]
     pool = lenders_of(app.runtime()).pool(Wanted(limit.partition, key, 1, limit.numbers))
-    call = Call(current_scope.get(), key, pool, pool.loan)
+    call = Call(current_scope.get(), name, key, pool, pool.loan)
     if not pool.lasts(call.loan):
         ledger.violations.append(f"a call of {name} began without a loan (G16)")
     running.append(call)
-    counted = [each for each in running if each.counts and each.key == key]
+    counted = [each for each in running if each.counts and (each.limit, each.key) == (name, key)]
     if len(counted) > most:
         ledger.violations.append(f"{len(counted)} calls of {name} run, over {most} (G16)")
     ledger.notes.setdefault("began", []).append(asyncio.get_running_loop().time())
@@ -59,8 +60,8 @@ async def inside(app: App, ledger: Ledger, name: str, most: int, key: str = "") 
 
 
 def limited(app: App, ledger: Ledger) -> User:
-    """Steps of which two may run at once, each for a second or two."""
-    limit = app.limit("limited", permits=2)
+    """Steps of which two may run at once, for a second or two, and others that need a permit of another limit, too."""
+    limit, other = app.limit("limited", permits=2), app.limit("another", permits=1)
 
     @app.step(limit=limit)
     async def work(number: int) -> int:
@@ -68,9 +69,16 @@ def limited(app: App, ledger: Ledger) -> User:
             await asyncio.sleep(1 + number % 2)
             return ledger.effect(number)
 
+    @app.step(limit=[limit, other])
+    async def work_alone(number: int) -> int:
+        async with inside(app, ledger, "limited", 2), inside(app, ledger, "another", 1):
+            await asyncio.sleep(1)
+            return ledger.effect(number)
+
     @app.workflow
     async def job(number: int) -> int:
-        return await work(number) + await work(10 + number)
+        then = work_alone if number % 2 else work
+        return await work(number) + await then(10 + number)
 
     async def user() -> int:
         handles = [await job.start(number, id=f"l{number}") for number in range(4)]

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tests.simulation.plants import each_write
 
 from holdfast.flow import borrowing, lender, lending
+from holdfast.flow.tokens import Tokens
 from holdfast.items import EXISTS, Put, RevisionIs, Write
 from holdfast.keys import LIMITS
 
@@ -79,9 +80,9 @@ def begun_without_a_token() -> AbstractContextManager[object]:
     """A call that has a permit begins as soon as a token may be used, and leaves it there for others."""
 
     def any_of(self: Any, weight: int) -> Any:
-        return next((token for token in self._tokens if self.is_open(token)), None)
+        return next((token for token in self._there if self.is_open(token)), None)
 
-    return mock.patch.object(Pool, "_take_token", any_of)
+    return mock.patch.object(Tokens, "take", any_of)
 
 
 def late_token_used() -> AbstractContextManager[object]:
@@ -90,7 +91,7 @@ def late_token_used() -> AbstractContextManager[object]:
     def never(self: Any, token: Any) -> bool:
         return False
 
-    return mock.patch.object(Pool, "_is_late", never)
+    return mock.patch.object(Tokens, "is_late", never)
 
 
 def tokens_without_a_slot() -> AbstractContextManager[object]:

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Final
 from holdfast.backoff import Pauses
 from holdfast.errors import StoreUnavailable
 from holdfast.flow.borrowing import SOONEST_SECONDS, Borrowing, Moment, Need
-from holdfast.flow.line import Waiting, fitting, served
+from holdfast.flow.line import Waiting
+from holdfast.flow.tokens import Tokens
 
 if TYPE_CHECKING:
     from holdfast.flow.borrowing import Source
@@ -57,11 +58,11 @@ class Permit:
     It can only be begun while the loan that it is from lasts, and its token may be used.
     """
 
-    __slots__ = ("_pool", "_token", "is_begun", "is_over", "loan")
+    __slots__ = ("_pool", "is_begun", "is_over", "loan", "token")
 
     def __init__(self, pool: Pool, loan: int, token: Moment | None) -> None:
         self._pool = pool
-        self._token = token
+        self.token = token
         self.loan = loan
         self.is_begun = self.is_over = False
 
@@ -69,7 +70,7 @@ class Permit:
     def is_valid(self) -> bool:
         """Whether the call may begin now."""
         pool = self._pool
-        return not self.is_over and pool.lasts(self.loan) and (self._token is None or pool.is_open(self._token))
+        return not self.is_over and pool.lasts(self.loan) and (self.token is None or pool.tokens.is_open(self.token))
 
     def begin(self) -> None:
         """The call begins. The caller has just seen that it is valid."""
@@ -91,7 +92,7 @@ class Pool:
         self._loan = Borrowing(source)
         self._waiting: list[Waiting[Permit]] = []
         self._begun = self._given = self._given_by = self._ahead = 0
-        self._tokens: list[Moment] = []
+        self.tokens = Tokens(source.runtime.clock)
         self._used = False
         self._heard = False
         self._changes = self._changes_seen = 0
@@ -102,11 +103,15 @@ class Pool:
 
     # ── For calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def take_now(self, ticket: int, weight: int) -> Permit | None:
+        """A permit, if there is one and no other call comes first."""
+        if self._waiting and self._waiting[0].ticket < ticket:
+            return None
+        return self._give(weight)
+
     async def take(self, ticket: int, weight: int) -> Permit:
         """The next permit. It may have become invalid until the caller goes on."""
-        if self._leave(ticket):
-            self._ahead = 0  # those that are not in memory come
-        if not (self._waiting and self._waiting[0].ticket < ticket) and (permit := self._give(weight)) is not None:
+        if (permit := self.take_now(ticket, weight)) is not None:
             return permit
         granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
         waiting = Waiting(ticket, weight, granted)
@@ -124,6 +129,12 @@ class Pool:
     def park(self, ticket: int, weight: int, rouse: Callable[[], object]) -> None:
         """Keep the place of a call that leaves memory, and call ``rouse`` when there is a permit for it."""
         self._line_up(Waiting[Permit](ticket, weight, rouse=rouse))
+
+    def came(self, ticket: int) -> None:
+        """A call that left memory is there again, and needs no place."""
+        if self._leave(ticket):
+            self._ahead = 0
+            self._changed.set()
 
     def leave(self, ticket: int) -> None:
         """Keep no place for a call that left memory."""
@@ -150,8 +161,11 @@ class Pool:
         """See ``Permit.end``."""
         if permit.is_begun:
             self._begun -= 1
-        elif permit.loan == self._given_by:
-            self._given -= 1
+        else:
+            if permit.loan == self._given_by:
+                self._given -= 1
+            if permit.token is not None:
+                self.tokens.put_back([permit.token])
         self._pump()
         if self._keeper is not None:
             self._changed.set()
@@ -164,14 +178,6 @@ class Pool:
     def lasts(self, loan: int) -> bool:
         """Whether calls may begin by the loan of this number."""
         return self._loan.number == loan and self._loan.is_valid
-
-    def is_open(self, token: Moment) -> bool:
-        """Whether a token may be used now."""
-        return token.opens <= asyncio.get_running_loop().time() and not self._is_late(token)
-
-    def _is_late(self, token: Moment) -> bool:
-        late = asyncio.get_running_loop().time() > token.closes
-        return late or self._source.runtime.clock.now_ms() * 1000 > token.until
 
     def heard(self) -> None:
         """Another process has changed something."""
@@ -214,7 +220,7 @@ class Pool:
         if self._free < 1:
             return None
         token = None
-        if self._loan.numbers.rate is not None and (token := self._take_token(weight)) is None:
+        if self._loan.numbers.rate is not None and (token := self.tokens.take(weight)) is None:
             return None
         if self._given_by != self._loan.number:
             self._given, self._given_by = 0, self._loan.number
@@ -222,20 +228,9 @@ class Pool:
         self._used = True
         return Permit(self, self._given_by, token)
 
-    def _take_token(self, weight: int) -> Moment | None:
-        self._drop_late_tokens()
-        for token in self._tokens:
-            if token.weight >= weight and self.is_open(token):
-                self._tokens.remove(token)
-                return token
-        return None
-
-    def _drop_late_tokens(self) -> None:
-        self._tokens = [token for token in self._tokens if not self._is_late(token)]
-
     def _pump(self) -> None:
         """Give permits to those that wait, in their order. What is for those that are not in memory is left to them."""
-        self._drop_late_tokens()
+        self.tokens.drop_late()
         left, tokens = 0, list[Moment]()
         for waiting in list(self._waiting):
             if self._free - left < 1:
@@ -243,16 +238,15 @@ class Pool:
             if waiting.granted is None:
                 left += 1
                 if self._loan.numbers.rate is not None:
-                    if (token := fitting(self._tokens, waiting.weight)) is None:
+                    if (token := self.tokens.take_any(waiting.weight)) is None:
                         break
-                    self._tokens.remove(token)
                     tokens.append(token)
             elif not waiting.granted.done():
                 if (permit := self._give(waiting.weight)) is None:
                     break
                 self._waiting.remove(waiting)
                 waiting.granted.set_result(permit)
-        self._tokens[:0] = tokens
+        self.tokens.put_back(tokens)
 
     def _rouse(self) -> None:
         """Rouse those that are not in memory, and would have a permit if they were."""
@@ -311,8 +305,7 @@ class Pool:
 
     def _opens_at(self) -> float:
         """When the next token may be used, or a call that was roused is no longer waited for, in the loop's time."""
-        now = asyncio.get_running_loop().time()
-        opens = [token.opens for token in self._tokens if self._waiting and token.opens > now]
+        opens = self.tokens.opening() if self._waiting else []
         roused = [each.roused_at + ROUSED_SECONDS for each in self._waiting if each.roused_at is not None]
         return min([*opens, *roused], default=math.inf)
 
@@ -331,8 +324,7 @@ class Pool:
         line = self._waiting[: int(max(0, min(first, len(self._waiting))))]
         if self._loan.numbers.rate is None:
             return line
-        self._drop_late_tokens()
-        return served(line, self._tokens)
+        return self.tokens.served(line)
 
     async def _visit(self) -> None:
         loop, changes = asyncio.get_running_loop(), self._changes
@@ -351,7 +343,7 @@ class Pool:
             self._not_before = loop.time() + self._pauses.take()
             return
         self._pauses.begin_again()
-        self._tokens.extend(self._loan.take_tokens())
+        self.tokens.add(self._loan.take_tokens())
         self._used = False
         self._changes_seen = changes
         self._look_again(loop.time())

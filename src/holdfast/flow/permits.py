@@ -25,6 +25,16 @@ READ_AGAIN_SECONDS: Final = 5.0
 other.
 """
 
+PASSED_OVER: Final = 3
+"""So often a call of several limits gives one of them back because another one lacks, before it keeps what it has."""
+
+MOST_PASSED_OVER: Final = 10
+"""No more than so often is counted."""
+
+KEPT_SECONDS: Final = 0.5
+MOST_KEPT_SECONDS: Final = 30.0
+"""So long it keeps that at first; each time twice as long, up to the most."""
+
 MOST_TICKETS: Final = 100_000
 """Of how many calls it is remembered when they first came, while they are not in memory."""
 
@@ -41,10 +51,19 @@ class Wanted(Struct, frozen=True):
 
 
 class Standing(Struct):
-    """Where a call stands that has not begun: its ticket, and the line that it is in while it is not in memory."""
+    """Where a call stands that has not begun: its ticket, the line that it is in while it is not in memory, and how
+    often it had to give back what it had waited for.
+    """
 
     ticket: int
     parked: Pool | None = None
+    passed_over: int = 0
+
+    @property
+    def keeps_seconds(self) -> float:
+        """How long it may keep what it has while it waits for the rest."""
+        times = min(self.passed_over, MOST_PASSED_OVER) - PASSED_OVER
+        return 0.0 if times < 0 else min(KEPT_SECONDS * 2**times, MOST_KEPT_SECONDS)
 
     def leave(self) -> None:
         """Be in no line any more."""
@@ -52,9 +71,27 @@ class Standing(Struct):
             self.parked.leave(self.ticket)
             self.parked = None
 
+    def come(self) -> None:
+        """It is in memory, and may take what was left to it."""
+        if self.parked is not None:
+            self.parked.came(self.ticket)
+            self.parked = None
+
 
 class Hold:
-    """The permits of one call."""
+    """The permits of one call: all of them, or none.
+
+    A call of several limits takes all at once. If one lacks it holds none, and stands in the line of that one alone. So
+    a limit that is used up, or stopped, takes nothing from those that use only another one.
+
+    By that alone it could wait for ever, where permits of two limits are never free in the same moment. So it is passed
+    over only so often: that it has waited for one, and must give it back because another lacks. Then it takes them in
+    the order that all calls take them in, and keeps what it has while it waits for the next one, for half a second and
+    twice as long each time, up to a most. It has all of them at the latest when that is as long as the calls of others,
+    since each line is in the order of the tickets. No two calls wait for each other for long: both take them in one
+    order, and give back what they keep when the time is over. For a limit that is stopped nothing is kept, because a
+    call is only passed over when it gets what it waits for.
+    """
 
     __slots__ = ("_lenders", "_permits", "_place", "_standing", "_wanted", "is_begun")
 
@@ -62,34 +99,78 @@ class Hold:
         self._wanted = wanted
         self._standing = standing
         self._lenders = lenders
-        self._permits: list[Permit] = []
+        self._permits: dict[int, Permit] = {}
         self._place = 0
         self.is_begun = False
 
     @property
     def is_valid(self) -> bool:
         """Whether the call may begin now."""
-        return len(self._permits) == len(self._wanted) and all(permit.is_valid for permit in self._permits)
+        return len(self._permits) == len(self._wanted) and all(each.is_valid for each in self._permits.values())
+
+    @property
+    def keeps_seconds(self) -> float:
+        """How long it may keep what it has while it waits for the rest. A caller with less patience waits so much
+        longer.
+        """
+        return self._standing.keeps_seconds
 
     async def take(self) -> None:
-        """Wait for all permits. When this returns the call may begin, as long as the caller does not wait again.
-
-        All calls take them in the same order, so that none of two has what the other waits for. What has become invalid
-        meanwhile is taken again, before calls that came later.
+        """Wait for all permits. When this returns the call may begin, as long as the caller does not wait again. What
+        has become invalid meanwhile is taken again, before calls that came later.
         """
-        ticket = self._standing.ticket
+        self._standing.come()
         try:
-            while not self.is_valid:
-                for place, wanted in enumerate(self._wanted):
-                    self._place = place
-                    if place == len(self._permits):
-                        self._permits.append(await self._lenders.pool(wanted).take(ticket, wanted.weight))
-                    elif not self._permits[place].is_valid:
-                        self._permits[place].end()
-                        self._permits[place] = await self._lenders.pool(wanted).take(ticket, wanted.weight)
+            while (lacks := self._take_now()) is not None:
+                await self._wait_for(lacks)
+                if len(self._wanted) > 1 and self._take_now() is not None:
+                    self._standing.passed_over += 1
+                    if self.keeps_seconds:
+                        await self._take_in_order(self.keeps_seconds)
         except BaseException:
             self.end()
             raise
+
+    def _take_now(self) -> int | None:
+        """Take all. If one lacks take none, and answer which."""
+        for place in range(len(self._wanted)):
+            if not self._has(place):
+                permit = self._pool(place).take_now(self._standing.ticket, self._wanted[place].weight)
+                if permit is None:
+                    self.end()
+                    return place
+                self._permits[place] = permit
+        return None
+
+    def _has(self, place: int) -> bool:
+        """Whether it has a permit that is valid."""
+        if (permit := self._permits.get(place)) is None or permit.is_valid:
+            return permit is not None
+        del self._permits[place]
+        permit.end()
+        return False
+
+    async def _wait_for(self, place: int) -> None:
+        self._place = place
+        self._permits[place] = await self._pool(place).take(self._standing.ticket, self._wanted[place].weight)
+
+    async def _take_in_order(self, seconds: float) -> None:
+        """Take one after the other, and keep what it has for at most so long."""
+        await self._wait_for(0)
+        keeping = asyncio.timeout(seconds)
+        try:
+            async with keeping:
+                while not self.is_valid:
+                    for place in range(len(self._wanted)):
+                        if not self._has(place):
+                            await self._wait_for(place)
+        except TimeoutError:
+            if not keeping.expired():
+                raise
+            self.end()
+
+    def _pool(self, place: int) -> Pool:
+        return self._lenders.pool(self._wanted[place])
 
     def park(self, rouse: Callable[[], object]) -> None:
         """Stop waiting in memory, keep the place in line, and have ``rouse`` called when what lacks is there."""
@@ -102,13 +183,13 @@ class Hold:
     def begin(self) -> None:
         """The call begins: the caller has just seen that all are valid."""
         self.is_begun = True
-        for permit in self._permits:
+        for permit in self._permits.values():
             permit.begin()
 
     def end(self) -> None:
         """The call is over, or does not begin."""
-        permits, self._permits = self._permits, []
-        for permit in permits:
+        permits, self._permits = self._permits, {}
+        for permit in permits.values():
             permit.end()
 
 
@@ -125,7 +206,8 @@ class Lenders:
 
     def hold(self, wanted: Sequence[Wanted], place: tuple[str, str] | None = None) -> Hold:
         """Room for the permits of a call. With a ``place`` it stands where it has stood when it came first."""
-        ordered = sorted(wanted, key=lambda each: each.partition)
+        # those with a rate last: a token is not kept for long
+        ordered = sorted(wanted, key=lambda each: (each.declared.rate is not None, each.partition))
         if place is None:
             return Hold(ordered, Standing(next(self._numbered)), self)
         if (standing := self._standing.use(place)) is None:

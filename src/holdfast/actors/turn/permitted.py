@@ -39,7 +39,7 @@ async def take(hold: Hold, actor: ActorEntity, runtime: Runtime) -> None:
     """Wait for the permits of a call. Raises ``Fenced`` if the actor is lost, or this process stops."""
     while True:
         try:
-            async with asyncio.timeout(LOOK_SECONDS):
+            async with asyncio.timeout(LOOK_SECONDS + hold.keeps_seconds):
                 await hold.take()
         except TimeoutError:
             taken = False

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.replay.requests import Operation
     from holdfast.workflows.declared import DeclaredStep
     from holdfast.workflows.live import Live
+    from holdfast.workflows.threads import Seat
 
 PATIENCE_SECONDS: Final = 3.0
 """So long a step waits in memory, with its execution."""
@@ -28,8 +29,8 @@ PATIENCE_SECONDS: Final = 3.0
 LOOK_AGAIN_MS: Final = 60_000
 """So long an execution that was released is left alone, unless there are permits for it earlier."""
 
-Attempt = Callable[[Hold], Coroutine[Any, Any, Arrival]]
-"""Performs one attempt, which begins by these permits and gives them back."""
+Attempt = Callable[[Hold, "Seat | None"], Coroutine[Any, Any, Arrival]]
+"""Performs one attempt, which begins by these permits and gives them back, in a thread if there is a seat."""
 
 
 class LimitedCall(Struct, frozen=True):
@@ -58,16 +59,26 @@ class LimitedCall(Struct, frozen=True):
         return Timed(self.live.now_ms(), self.operation.id)
 
     async def perform(self, attempt: Attempt) -> Arrival | Timed:
-        """Wait for the permits of an attempt, and perform it."""
+        """Wait for the permits of an attempt, then for a thread if it needs one, and perform it. Whoever waits for a
+        permit has no thread.
+        """
         hold = self._hold()
         if not isinstance(hold, Hold):
             return hold
         try:
-            if self.step.policy.at_most_once:  # it is noted that it begins: there is no way back
-                await hold.take()
-            elif (later := await self._taken(hold)) is not None:
-                return later
-            return await attempt(hold)
+            while True:
+                if self.step.policy.at_most_once:  # it is noted that it begins: there is no way back
+                    await hold.take()
+                elif (later := await self._taken(hold)) is not None:
+                    return later
+                if self.step.is_async:
+                    return await attempt(hold, None)
+                seat = await self.live.threads.take_for(self.live.partition, self.operation.id)
+                try:
+                    if hold.is_valid:  # and has not lapsed while it waited for a thread
+                        return await attempt(hold, seat)
+                finally:
+                    seat.leave()
         finally:
             if not hold.is_begun:
                 hold.end()
@@ -89,7 +100,7 @@ class LimitedCall(Struct, frozen=True):
         """Wait until it may begin. Else when it is tried again: it waits for long, or this process stops."""
         self.operation.began = 0
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(PATIENCE_SECONDS + hold.keeps_seconds):
                 await hold.take()
         except TimeoutError:
             if not self.live.host.draining:

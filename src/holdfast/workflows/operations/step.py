@@ -101,15 +101,18 @@ class CallStep(Struct, frozen=True, gc=False):
         if policy.at_most_once and live.notes_on(operation.id).intended:
             return Effect(operation.id, partial(_interrupted, self, operation, live))
         limited = self._limited(operation, live) if policy.limits else None
-        if policy.at_most_once and limited is not None and not limited.has_permits:
+        waits = limited is not None and not limited.has_permits
+        if policy.at_most_once and limited is not None and waits:
             return Effect(operation.id, limited.wait)
-        begins = self.step.is_async or live.threads.keep_now(live.partition, operation.id)
+        begins = self.step.is_async or waits or live.threads.keep_now(live.partition, operation.id)
         if policy.at_most_once and not begins:
             return Effect(operation.id, partial(_wait_for_a_thread, operation, live))
         if intent is not None:
             live.amend(operation.id, intended=True)
-        attempt = partial(_attempt if self.step.is_async else _attempt_in_thread, self, operation, live)
-        return Effect(operation.id, attempt if limited is None else partial(limited.perform, attempt), intent)
+        if limited is not None:
+            return Effect(operation.id, partial(limited.perform, partial(_attempt, self, operation, live)), intent)
+        attempt = partial(_attempted if self.step.is_async else _attempt_in_thread, self, operation, live)
+        return Effect(operation.id, attempt, intent)
 
     def _limited(self, operation: Operation, live: Live) -> LimitedCall:
         return LimitedCall(self.step, self.args, self.kwargs, operation, live, partial(_failure, self, operation, live))
@@ -135,22 +138,16 @@ async def _wait_for_a_thread(operation: Operation, live: Live) -> Timed:
     return Timed(live.now_ms(), operation.id)
 
 
-async def _attempt_in_thread(command: CallStep, operation: Operation, live: Live, hold: Hold | None = None) -> Arrival:
+async def _attempt_in_thread(command: CallStep, operation: Operation, live: Live) -> Arrival:
     seat = await live.threads.take_for(live.partition, operation.id)  # before the clock of this attempt begins
     try:
-        if hold is not None:
-            await hold.take()  # those that have become invalid while it waited for a thread
-        return await _attempt(command, operation, live, hold, seat)
+        return await _attempted(command, operation, live, seat)
     finally:
         seat.leave()
 
 
-async def _attempt(
-    command: CallStep, operation: Operation, live: Live, hold: Hold | None = None, seat: Seat | None = None
-) -> Arrival:
+async def _attempt(command: CallStep, operation: Operation, live: Live, hold: Hold, seat: Seat | None) -> Arrival:
     """Perform one attempt. Its permits are valid: nothing is awaited before the user's code runs."""
-    if hold is None:
-        return await _attempted(command, operation, live, seat)
     begin(hold, command.step, operation, live)
     try:
         return await _attempted(command, operation, live, seat)
@@ -161,7 +158,7 @@ async def _attempt(
             seat.when_over(hold.end)  # a thread cannot be cancelled, and goes on
 
 
-async def _attempted(command: CallStep, operation: Operation, live: Live, seat: Seat | None) -> Arrival:
+async def _attempted(command: CallStep, operation: Operation, live: Live, seat: Seat | None = None) -> Arrival:
     step = command.step
     attempt = Attempt(command, operation, live)
     began = operation.began = live.now_ms()

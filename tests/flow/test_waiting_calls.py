@@ -1,0 +1,106 @@
+"""Calls that wait for permits hold nothing meanwhile: no thread, and no permit of another limit. In virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import holdfast as hf
+from holdfast.testing import VirtualClock, run_virtual
+
+
+def test_blocking_steps_that_wait_for_a_permit_have_no_threads(memory_world) -> None:
+    async def main() -> None:
+        app = memory_world.app("shop", clock=VirtualClock())
+        limit = app.limit("api", permits=0)
+
+        @app.step(limit=limit)
+        def limited() -> None: ...
+
+        @app.step
+        def free() -> str:
+            return "done"
+
+        @app.workflow
+        async def waiting() -> None:
+            await limited()
+
+        @app.workflow
+        async def other() -> str:
+            return await free()
+
+        async with app.worker():
+            for _ in range(60):  # there are 32 threads
+                await waiting.start()
+            await asyncio.sleep(0.1)
+            since = asyncio.get_running_loop().time()
+            assert await other() == "done"
+            assert asyncio.get_running_loop().time() - since < 1
+
+    run_virtual(main)
+
+
+class Two:
+    """An app with two limits of one permit each, and workflows that use the one, the other or both for a time."""
+
+    def __init__(self, app: hf.App) -> None:
+        self.first, self.second = app.limit("first", permits=1), app.limit("second", permits=1)
+        self.calls = 0
+        self.one = self._workflow(app, "one", self.first)
+        self.other = self._workflow(app, "other", self.second)
+        self.both = self._workflow(app, "both", [self.first, self.second])
+
+    def _workflow(self, app: hf.App, name: str, limit: hf.Limit | list[hf.Limit]) -> hf.Workflow[[float], None]:
+        @app.step(limit=limit, name=f"call {name}")
+        async def call(seconds: float) -> None:
+            self.calls += 1
+            await asyncio.sleep(seconds)
+
+        @app.workflow(name=name)
+        async def job(seconds: float) -> None:
+            await call(seconds)
+
+        return job
+
+
+def test_a_call_of_two_limits_holds_none_while_it_waits_for_the_other(memory_world) -> None:
+    async def main() -> None:
+        app = memory_world.app("shop", clock=VirtualClock())
+        two, loop = Two(app), asyncio.get_running_loop()
+        async with app.worker():
+            long = await two.other.start(60.0)
+            await asyncio.sleep(0.5)
+            both = await two.both.start(0.0)
+            await asyncio.sleep(0.5)
+            since = loop.time()
+            for _ in range(20):
+                await two.one(0.1)
+            assert loop.time() - since < 20 * 0.1 + 1
+            await asyncio.gather(long, both)
+            assert loop.time() - since < 70
+
+    run_virtual(main)
+
+
+def test_a_call_of_two_limits_is_not_passed_over_for_ever(memory_world) -> None:
+    """Permits of the two are never free in the same moment."""
+
+    async def main() -> None:
+        app = memory_world.app("shop", clock=VirtualClock())
+        two = Two(app)
+
+        async def always(job: hf.Workflow[[float], None], after: float) -> None:
+            await asyncio.sleep(after)
+            handles = [await job.start(4.0) for _ in range(3)]
+            while True:
+                await handles.pop(0)
+                handles.append(await job.start(4.0))
+
+        async with app.worker():
+            busy = [asyncio.create_task(always(two.one, 0)), asyncio.create_task(always(two.other, 2))]
+            await asyncio.sleep(10)
+            async with asyncio.timeout(120):
+                await two.both(0.0)
+            for task in busy:
+                task.cancel()
+
+    run_virtual(main)
