@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.asl import jsonata
+from holdfast.asl import jsonata, jsonata_quicker
 from holdfast.asl.errors import EvaluationError
 from holdfast.asl.jsonata import INVALID, UNSUPPORTED, InvalidExpression, compile_expression
 from holdfast.asl.jsonata_reading import expression_in, tokens
@@ -159,10 +159,44 @@ def test_a_number_is_put_back_only_where_it_is_the_whole_number() -> None:
     ]
 
 
-@pytest.mark.parametrize("pair", [(9007199254740993, 9007199254740992), (9007199254740995, 9007199254740997)])
-def test_two_numbers_that_look_alike_to_the_engine_fail_rather_than_be_mixed_up(pair: tuple[int, int]) -> None:
-    assert f"the integers {pair[0]} and {pair[1]} are one and the same" in cause_of("[$a, $b]", a=pair[0], b=pair[1])
-    assert value_of("[$a != $b, 1234567890123456]", a=pair[0], b=pair[1]) == [False, 1234567890123456]
+ID = 9007199254740993
+"""The engine takes it for 9007199254740992."""
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("[$n, 9007199254740992]", [ID, 9007199254740992]),
+        ("[$n, 9007199254740990 + 2]", [ID, 9007199254740992]),
+        ("$n & ' is not 9007199254740992'", f"{ID} is not 9007199254740992"),
+        ("[$n, $text]", [ID, "9007199254740992"]),
+        ("[$n, 9007199254740993]", [ID, ID]),
+        ("[-$n, $abs(-$n)]", [-ID, ID]),
+        ("$max([$n, $m])", ID),
+        ("[$n = $m, $n > $m, $n > 9007199254740991]", [False, True, True]),
+        ("$ids[$ = $n]", ID),
+        ("$count($ids[$ = $n])", 1),
+        ("$sort($ids)", [9007199254740992, ID, 9007199254740994]),
+        ("{$string($n): 1, $string($m): 2}", {str(ID): 1, "9007199254740992": 2}),
+        ("$parse('{\"id\": 9007199254740993}').id", ID),
+        ("[$n, $nanoseconds / 1000000 > 1e12]", [ID, True]),
+        ("$floor($nanoseconds / 1000000)", 1700000000123),
+        ("$distinct([$n, $m, $n])", [ID, 9007199254740992]),
+        ("$n > 1e300 ? 'more' : 'less'", "less"),
+    ],
+)
+def test_what_looks_like_an_integer_above_what_doubles_hold_is_not_taken_for_it(source, value):
+    variables = {"m": 9007199254740992, "text": "9007199254740992", "ids": [9007199254740994, ID, 9007199254740992]}
+    assert value_of(source, n=ID, nanoseconds=1700000000123456789, **variables) == value
+
+
+@pytest.mark.parametrize(
+    "source", ["$k + 1", "$n % 10", "$n - $m", "$substring($string($n), -1)", "$hash($string($n), 'MD5')"]
+)
+def test_what_depends_on_digits_that_doubles_do_not_have_fails(source):
+    assert "it depends on digits that JSONata's numbers do not have" in cause_of(
+        source, n=ID, m=9007199254740994, k=1234567890123456789
+    )
 
 
 def test_a_replay_draws_the_same_values_at_the_same_time() -> None:
@@ -257,4 +291,47 @@ def test_a_regular_expression_that_backtracks_without_end_fails_the_evaluation(c
     compile_expression.cache_clear()
     source = call.replace("P", "/(a+)+$/").replace("text", "$given")
     assert "timeout" in cause_of(source, given="a" * 60 + "!")
+    compile_expression.cache_clear()
+
+
+OBJECTS = [{"a": number, f"k{number}": 1} for number in range(3)] + [{"a": 1, "k1": 1}]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "$distinct($q)",
+        "$distinct([1, 1])",
+        "$distinct($q.a)",
+        "$q.a ~> $distinct",
+        "$map([1, [1, 1], [[1], [1]]], $distinct)",
+        "$distinct(['1', 1, [1], {'a': 1, 'b': 2}, {'b': 2, 'a': 1}])",
+        "$keys($q)",
+        "$q.$keys()",
+        "$map($q, $keys)",
+        "$map([{}, {'a': 1}], $keys)",
+        "($f := $keys; $f({'a': 1}))",
+        "$keys({'a': 1})",
+        "[$keys([])]",
+        "$keys($distinct($q))[-1]",
+        "($keys := function($x) { 5 }; $keys(1))",
+    ],
+)
+def test_keys_and_distinct_of_many_values_are_those_of_the_engine(source, monkeypatch):
+    by_engine = value_of(source, q=OBJECTS)
+    monkeypatch.setattr(jsonata_quicker, "MANY", 1)
+    monkeypatch.setattr(jsonata_quicker, "FEW", 1)
+    assert value_of(source, q=OBJECTS) == by_engine
+
+
+def test_keys_and_distinct_of_many_values_are_not_asked_of_the_engine():
+    values = [{"a": number, f"k{number}": 1} for number in range(500)]
+    assert len(jsonata_quicker.distinct_of_many(values) or []) == 500
+    assert len(jsonata_quicker.keys_of_many(values) or []) == 501
+
+
+def test_what_takes_long_in_few_steps_is_ended_by_the_clock(monkeypatch):
+    monkeypatch.setattr(jsonata, "SECONDS", 0.05)
+    compile_expression.cache_clear()
+    assert "timeout" in cause_of("$reduce([1..20000], function($all, $v) { $append($all, $v) })")
     compile_expression.cache_clear()

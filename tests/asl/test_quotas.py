@@ -28,7 +28,9 @@ def ran(
 ) -> tuple[Any, list[Event]]:
     """What one execution comes to on an app with a small limit, and its events."""
     app = hf.App("asl", home="memory://", clock=VirtualClock(), limits=PATIENT, limit_bytes=limit_bytes)
-    machine = app.state_machine("m", definition, tasks={"big": lambda _given: "x" * SMALL_BYTES})
+    machine = app.state_machine(
+        "m", definition, tasks={"big": lambda _given: "x" * SMALL_BYTES, "deep": lambda _given: nested(65)}
+    )
     machine.bounds = bounds or machine.bounds
 
     async def main() -> tuple[Any, list[Event]]:
@@ -71,11 +73,14 @@ def test_a_value_that_cannot_be_carried_on_fails_the_state_that_makes_it(grow, i
     assert last.details == {"error": "States.DataLimitExceeded", "cause": cause}
 
 
-def test_a_result_of_a_task_that_is_too_large_is_caught_by_its_name():
-    caught = task("big", Catch=[{"ErrorEquals": ["States.DataLimitExceeded"], "Next": "Caught"}], Next="Caught")
-    answer, _ = ran(states("Big", Big=caught, Caught=passing()))
+@pytest.mark.parametrize(
+    ("result", "cause"), [("big", "over the limit of 20,000 bytes"), ("deep", "nests more than 64 levels deep")]
+)
+def test_a_result_of_a_task_that_is_too_large_or_too_deep_is_caught_by_its_name(result, cause):
+    caught = task(result, Catch=[{"ErrorEquals": ["States.DataLimitExceeded"], "Next": "Caught"}], Next="Caught")
+    answer, _ = ran(states("Call", Call=caught, Caught=passing()))
     assert answer["Error"] == "States.DataLimitExceeded"
-    assert "over the limit of 20,000 bytes" in answer["Cause"]
+    assert cause in answer["Cause"]
 
 
 def test_a_machine_that_cannot_continue_as_new_says_so():

@@ -18,7 +18,8 @@ from holdfast.asl.errors import (
 )
 from holdfast.asl.resources import Limits, Resource, is_activity, is_lambda, resource_of
 from holdfast.asl.targets import Performer, check_target
-from holdfast.errors import ConfigurationError, PayloadTooLarge, StepFailed, StepTimeout
+from holdfast.codec.faults import NESTS_TOO_DEEP
+from holdfast.errors import ConfigurationError, PayloadTooLarge, SerializationError, StepFailed, StepTimeout
 
 if TYPE_CHECKING:
     from holdfast.asl.frames import Frame, Run
@@ -129,6 +130,8 @@ def failure_of(error: Exception) -> StatesError:
         case Error(error=name, cause=cause):
             return StatesError(name, cause)
         case PayloadTooLarge():
+            return StatesError(DATA_LIMIT_EXCEEDED, str(error))
+        case SerializationError() if NESTS_TOO_DEEP in str(error):
             return StatesError(DATA_LIMIT_EXCEEDED, str(error))
         case StepTimeout():
             return HeartbeatMissed() if NO_HEARTBEAT in str(error) else StatesError(TIMEOUT)

@@ -3,8 +3,8 @@
 The only module that knows the engine, `jlens`. It needs the extra ``asl``.
 
 An evaluation depends on its arguments alone: the time and the seed are among them, and its limit is a number of steps
-and not of seconds, so that a replay comes to the same result on any machine. Only a regular expression that backtracks
-for seconds is ended by the clock.
+and not of seconds, so that a replay comes to the same result on any machine. Only what takes seconds in few steps, such
+as a regular expression that backtracks, is ended by the clock.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import msgspec
 
 from holdfast.asl.errors import QUERY_EVALUATION_ERROR, EvaluationError
 from holdfast.asl.jsonata_functions import CONSTANT, BadArgument, drawing
-from holdfast.asl.jsonata_integers import Ambiguous, restored
-from holdfast.asl.jsonata_reading import LATER_OPERATORS, plain_path, tokens
+from holdfast.asl.jsonata_integers import NOTHING, Unclear, exact_result
+from holdfast.asl.jsonata_quicker import quicker
+from holdfast.asl.jsonata_reading import LATER_OPERATORS, large_literals, plain_path, tokens
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -29,8 +30,10 @@ UNSUPPORTED: Final = "UNSUPPORTED_JSONATA_EXPRESSION"
 
 MAX_STEPS: Final = 2_000_000
 """About a third of a second."""
+SECONDS: Final = 5.0
+"""A function takes one step, however long the texts and arrays that it works on are: only a clock ends many such."""
 REGEX_SECONDS: Final = 2.0
-"""The engine counts no steps within a regular expression, which may backtrack without end: only a clock ends it."""
+"""The engine counts no steps within a regular expression, which may backtrack without end."""
 TIMED_OUT: Final = "D1012"
 """The engine's code for the end by the clock."""
 MAX_DEPTH: Final = 2_000
@@ -56,15 +59,18 @@ class InvalidExpression(Exception):
 class Expression:
     """A compiled expression, safe to use from any thread."""
 
-    __slots__ = ("_engine", "_limit_seconds", "_path", "_reads", "source")
+    __slots__ = ("_engine", "_limit_seconds", "_literals", "_parses", "_path", "_reads", "_with_names", "source")
 
-    def __init__(self, source: str, engine: jlens.Expression, reads: Reads) -> None:
+    def __init__(self, source: str, reads: Reads) -> None:
         self.source = source
-        self._engine = engine
         self._reads = reads
         self._path = plain_path(source)
-        has_regex = any(token.kind == "regex" for token in tokens(source))
-        self._limit_seconds = REGEX_SECONDS if has_regex else None
+        found = list(tokens(source))
+        self._limit_seconds = REGEX_SECONDS if any(token.kind == "regex" for token in found) else SECONDS
+        self._parses = any(token.text == "$parse" for token in found)
+        self._engine = engine_of(quicker(source, found))
+        with_names, self._literals = large_literals(source, found)
+        self._with_names = engine_of(quicker(with_names, list(tokens(with_names)))) if self._literals else self._engine
 
     @property
     def names(self) -> frozenset[str]:
@@ -84,13 +90,13 @@ class Expression:
         """
         if self._path is not None and (value := walked(self._path, {**variables, "states": states})) is not MISSING:
             return value
-        bindings: dict[str, Any] = {"eval": None, **drawing(seed)}
-        bindings |= {name: variables[name] for name in self._reads if name in variables}
-        bindings["states"] = self._states_read(states)
-        try:
-            result = self._engine.evaluate_json(
+        values = {name: variables[name] for name in self._reads if name in variables}
+        values["states"] = self._states_read(states)
+
+        def by_engine(values: Mapping[str, Any], literals: Mapping[str, float]) -> str | None:
+            return (self._with_names if literals else self._engine).evaluate_json(
                 None,
-                bindings,
+                {"eval": None, **drawing(seed), **literals, **values},
                 now=now_ms,
                 seed=seed & SEED_BITS,
                 timeout=self._limit_seconds,
@@ -100,16 +106,16 @@ class Expression:
                 max_array_length=MAX_ITEMS,
                 max_result_size=MAX_BYTES,
             )
+
+        try:
+            result = exact_result(by_engine, values, self._literals, parses=self._parses)
         except Exception as error:
-            if not (isinstance(error, BadArgument | RecursionError | OverflowError) or is_of_engine(error)):
+            if not (isinstance(error, BadArgument | Unclear | RecursionError | OverflowError) or is_of_engine(error)):
                 raise
             raise self._failed(field, "threw an error during evaluation. " + told(error)) from error
-        if result is None:
+        if result is NOTHING:
             raise self._failed(field, "returned nothing (undefined).")
-        try:
-            return msgspec.json.decode(restored(result, bindings))
-        except Ambiguous as error:
-            raise self._failed(field, f"threw an error during evaluation. {error}") from error
+        return result
 
     def unexpected_type(self, field: str, expected: str, value: Any) -> EvaluationError:
         """The error for a result that the field cannot be: ``expected`` is a JSON type, as in ``array``."""
@@ -132,13 +138,19 @@ class Expression:
 @lru_cache(COMPILED)
 def compile_expression(source: str) -> Expression:
     """The expression of ``{% source %}``. Raises :class:`InvalidExpression` for what Step Functions refuses."""
-    engine = parsed(source)
-    for name, (function, signature) in CONSTANT.items():
-        engine.register_function(name, function, signature)
+    engine = engine_of(source)
     named = engine.reads()["bindings"]
     reads = engine.reads(dict.fromkeys((*named, "eval", "random", "uuid"), _anything))
     refuse_unsupported(source, reads.get("input"))
-    return Expression(source, engine, reads["bindings"])
+    return Expression(source, reads["bindings"])
+
+
+def engine_of(source: str) -> jlens.Expression:
+    """What the engine makes of the text, with the functions that AWS adds."""
+    engine = parsed(source)
+    for name, (function, signature) in CONSTANT.items():
+        engine.register_function(name, function, signature)
+    return engine
 
 
 @lru_cache(COMPILED)

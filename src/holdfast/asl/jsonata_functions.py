@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final
 
+from holdfast.asl.jsonata_integers import parsed
+from holdfast.asl.jsonata_quicker import distinct_of_many, keys_of_many
 from holdfast.asl.jsontext import NotJson, read
 
 RANGE_ITEMS: Final = 1_000_000
@@ -58,9 +60,11 @@ def parse(text: str | None) -> Any:
     if text is None:
         return None
     try:
-        return read(text)
+        value = read(text)
     except NotJson as error:
         raise BadArgument(f"$parse was given what is not JSON: {error}") from error
+    take = parsed.get()
+    return value if take is None else take(value)
 
 
 CONSTANT: Final[Mapping[str, tuple[Function, str]]] = {
@@ -68,6 +72,8 @@ CONSTANT: Final[Mapping[str, tuple[Function, str]]] = {
     "range": (range_, "<n?n?n?:x>"),
     "hash": (hash_, "<s?s?:s>"),
     "parse": (parse, "<s?:x>"),
+    "keys_of_many": (keys_of_many, "<x:x>"),
+    "distinct_of_many": (distinct_of_many, "<x:x>"),
 }
 """By name: the functions that depend on their arguments alone, each with its JSONata signature."""
 

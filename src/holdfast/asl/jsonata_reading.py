@@ -6,8 +6,10 @@ The engine understands JSONata 2.2; Step Functions has 2.0.6, without the operat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
+
+from holdfast.asl.jsonata_integers import LARGE
 
 OPENING: Final = "{%"
 CLOSING: Final = "%}"
@@ -25,6 +27,11 @@ OPERATORS_IN_LETTERS: Final = frozenset({"and", "or", "in"})
 CLOSERS: Final = frozenset(")]}")
 
 PLAIN_PATH = re.compile(r"\$(?P<variable>[A-Za-z_]\w*)(?P<fields>(?:\.[A-Za-z_]\w*)*)")
+
+NUMBER: Final = re.compile(r"\d+(?P<fraction>(?:\.\d+)?[eE][+-]?\d+|\.\d+)?")
+LONGEST_WHOLE: Final = 300
+"""Digits: more are no double, and Python reads no text of thousands of them."""
+LITERAL: Final = "literal_"
 
 LATER_OPERATORS: Final = {
     "?:": 'S0211: The symbol ":" cannot be used as a unary operator',
@@ -84,6 +91,36 @@ def next_token(source: str, position: int, before: Token | None) -> Token:
     assert match, "any character is a symbol"
     assert match.lastgroup
     return Token(match.lastgroup, match[0], position)
+
+
+def large_literals(source: str, found: Iterable[Token]) -> tuple[str, dict[str, float]]:
+    """The expression with a variable for each number that may be inexact, and what these variables stand for.
+
+    >>> source = "[9007199254740993, 7]"
+    >>> large_literals(source, tokens(source))
+    ('[$literal_1, 7]', {'literal_1': 9007199254740993})
+    """
+    pieces: list[str] = []
+    literals: dict[str, float] = {}
+    read = end = 0
+    for token in found:
+        match = NUMBER.match(source, max(read, token.position))
+        if match is None or match.start() != token.position:
+            continue
+        read = match.end()
+        if (value := value_of(match)) < LARGE:
+            continue
+        name = f"{LITERAL}{'_' * source.count(LITERAL)}{len(literals) + 1}"
+        literals[name] = value
+        pieces += [source[end : token.position], f"${name}"]
+        end = match.end()
+    return "".join([*pieces, source[end:]]), literals
+
+
+def value_of(number: re.Match[str]) -> float:
+    """The number of a literal."""
+    is_whole = number["fraction"] is None
+    return int(number[0]) if is_whole and len(number[0]) < LONGEST_WHOLE else float(number[0])
 
 
 def plain_path(source: str) -> tuple[str, ...] | None:

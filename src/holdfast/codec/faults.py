@@ -19,6 +19,8 @@ from holdfast.codec.jsontext import NESTING_LIMIT_LEVELS, encode
 from holdfast.codec.shapes import parts_of
 from holdfast.errors import PayloadTooLarge, SerializationError
 
+NESTS_TOO_DEEP: Final = f"nests more than {NESTING_LIMIT_LEVELS} levels deep"
+
 _PLACE: Final = re.compile(r"(?P<complaint>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
 
 
@@ -37,7 +39,7 @@ def complaint_of(error: BaseException) -> Complaint:
     Complaint(text='expected int, got str', path='.items[2]')
     """
     if isinstance(error, RecursionError):
-        return Complaint(f"it nests more than {NESTING_LIMIT_LEVELS} levels deep", "")
+        return Complaint(f"it {NESTS_TOO_DEEP}", "")
     found = _PLACE.fullmatch(str(error))
     assert found is not None, "the pattern matches any text"
     text = found["complaint"].replace("`", "").rstrip(".") or type(error).__name__
@@ -57,7 +59,7 @@ def too_large(size_bytes: int, limit_bytes: int, what: str) -> PayloadTooLarge:
 def too_deep(what: str) -> SerializationError:
     """The error for a value that nests deeper than ``NESTING_LIMIT_LEVELS``, or without end."""
     return SerializationError(
-        f"{what} nests more than {NESTING_LIMIT_LEVELS} levels deep, or contains itself. Make it flatter: "
+        f"{what} {NESTS_TOO_DEEP}, or contains itself. Make it flatter: "
         f"for example a list of nodes that refer to each other by id"
     )
 
