@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,8 +12,10 @@ from msgspec import Raw, Struct
 from holdfast.codec.typed import encode_untyped
 from holdfast.errors import InvalidInput, StepFailed
 from holdfast.failure import describe
+from holdfast.finder import Sought
 from holdfast.keys import check_limit, check_text
 from holdfast.paging import refuse_scan
+from holdfast.ports import Home
 from holdfast.texts import masked
 from holdfast.workflows.callback_tokens import TokenScope, invalid_token, token_scope, verify_token
 from holdfast.workflows.messages import answer_once, send, was_answered
@@ -47,6 +50,10 @@ class StatusPage(Struct, frozen=True):
     cursor: str | None
 
 
+def _ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
+
+
 class Selection(Struct, frozen=True, kw_only=True):
     """Which executions to list. Everything given must hold. ``among`` are statuses of which it has one, ``beginning``
     is what the ids begin with. ``error`` is in the line that says why it failed. ``ended_before`` admits only what has
@@ -67,10 +74,19 @@ class Selection(Struct, frozen=True, kw_only=True):
     ended_before: datetime | None = None
     scan: bool = False
 
+    def sought(self) -> Sought | None:
+        """The part of it that an index may find; what has ended before a time was created before it."""
+        ends = [_ms(at) + 1 for at in (self.until, self.ended_before) if at is not None]
+        if not (self.tags or self.since or ends):
+            return None
+        since = -(2**62) if self.since is None else _ms(self.since) - 1
+        return Sought(self.tags, since, min(ends, default=2**62))
+
     def admits(self, status: Status) -> bool:
-        """Whether a status holds what the store does not look for."""
+        """Whether a status is one of the selection, but for the name of its workflow."""
         return (
-            (not self.among or status.status in self.among)
+            self.status in {None, status.status}
+            and (not self.among or status.status in self.among)
             and status.id.startswith(self.beginning)
             and (self.parent is None or status.parent == self.parent)
             and (self.root is None or status.root == self.root)
@@ -140,16 +156,28 @@ async def list_executions(
     found: list[Status] = []
     looked_at = 0
     while True:
-        page = await runtime.home.store.scan(prefix, status=selection.status, after=after, limit=limit - len(found))
-        looked_at += len(page.items)
+        heads, after = await _next_heads(runtime.home, prefix, selection, after, limit - len(found))
+        looked_at += len(heads)
         await asyncio.sleep(0)  # a store that is a file answers at once, and others wait for the loop
         now = runtime.clock.now_ms()
-        standing = (head for head in page.items if is_there(head, now))
+        standing = (head for head in heads if is_there(head, now))
         found += [status for status in map(status_of, standing) if selection.admits(status)]
-        after = page.cursor
         if after is None or len(found) >= limit or (most_read is not None and looked_at >= most_read):
             return StatusPage(tuple(found), after)
         await asyncio.sleep(0)  # there may be many more to look through, and others on this loop
+
+
+async def _next_heads(
+    home: Home, prefix: str, selection: Selection, after: str | None, limit: int
+) -> tuple[Sequence[Item], str | None]:
+    """Some heads among which all of the selection are, and where to go on."""
+    sought = selection.sought()
+    if home.finder is None or sought is None:
+        page = await home.store.scan(prefix, status=selection.status, after=after, limit=limit)
+        return page.items, page.cursor
+    names = await home.finder.find(prefix, sought, status=selection.status, after=after, limit=limit)
+    heads = [await home.store.get(name) for name in names.names]
+    return [head for head in heads if head is not None], names.cursor
 
 
 class CallbackHandle:

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 from msgspec import Struct
 
 from holdfast.bus import EventBus
+from holdfast.finder import Finder
 from holdfast.hints import Hint, News
 from holdfast.items import HEAD, Bounds, Item, Write
 from holdfast.letters import DeadLetters
@@ -189,9 +190,7 @@ class Purges(Protocol):
 
 
 class Cleaner(Protocol):
-    """An optional port of homes in which items and blobs are left over that their store does not delete by itself, and
-    no worker purges.
-    """
+    """An optional port of homes in which items and blobs are left over that neither store nor worker deletes."""
 
     async def clean(self, until: float) -> int:
         """Delete some of them, and stop at ``until``, in the loop's time; returns how many. Call it once an hour."""
@@ -256,8 +255,7 @@ one before has looked at."""
 class Invoker(Protocol):
     """An optional port of homes without a resident worker, where each wake-up is a billed message (G14).
 
-    If it is present, the doorbell is used only for work that no process here does. A caller that only waits for news
-    polls.
+    If it is present, the doorbell is used only for work that no process here does. Callers that wait for news poll.
     """
 
     def wake_at(self, partition: str, due_at: int) -> None:
@@ -376,6 +374,7 @@ class Home(Struct, frozen=True):
     sequencer: Sequencer | None = None
     inventory: Inventory | None = None
     census: Census | None = None
+    finder: Finder | None = None
     invoker: Invoker | None = None
     metered: Metered | None = None
     versions: Versions | None = None

@@ -15,6 +15,7 @@ from tests.moving.places import Clock, Memory, Sqlite, opened
 import holdfast as hf
 from holdfast.coordination.sealing import Envelope, envelope_for
 from holdfast.errors import InvalidInput, InvalidState, StoreUnusable
+from holdfast.finder import Sought
 from holdfast.items import HEAD, Item, Put
 from holdfast.moving import export_home, import_home, seal_home
 from holdfast.moving.inventory import everything
@@ -181,6 +182,22 @@ async def test_after_it_was_sealed_anew_an_old_key_is_not_needed(tmp_path):
     async with hf.App("shop", home=place.home, seal=hf.SealedOnly(Keys(b"new"))) as app:
         assert (await app.document(Paid, "small").get()).value == Paid(CARD)
         assert (await app.document(Paid, "large").get()).value == Paid(LARGE_CARD)
+
+
+async def test_no_index_keeps_a_tag_of_a_home_that_was_sealed(tmp_path):
+    place = Sqlite(tmp_path / "a.db")
+    app = hf.App("shop", home=place.home)
+
+    @app.workflow
+    async def pay() -> None: ...
+
+    async with app:
+        await pay.start(id="1", tags={"card": CARD})
+        assert len((await app.executions(tags={"card": CARD})).executions) == 1
+    async with opened(place) as home:
+        await seal_home(home, ENVELOPE)
+        assert home.finder is not None
+        assert (await home.finder.find("wf#", Sought({"card": CARD}))).names == ()
 
 
 async def test_what_does_not_open_stays_and_is_named(tmp_path):

@@ -36,6 +36,8 @@ async def seal_home(home: Home, envelope: Envelope, clock: Clock | None = None, 
         seen += 1
         partitions.add(item.partition)
         progress.note(seen)
+    if home.finder is not None:
+        await home.finder.forget()
     check_nobody_is_there(home)
     return Moved(Counts(len(partitions), work.items, work.blobs), tuple(work.left_behind))
 

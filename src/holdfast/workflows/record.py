@@ -189,17 +189,17 @@ class ExecutionRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     it shares a slot of those that have called it.
     """
 
+    created_at: int  # it and the tags come first, for an index (``backends.sqlite.schema``)
+    tags: dict[str, str] = {}
     workflow: str
     id: str
     version: str
     input: Raw
     fingerprint: str
-    created_at: int
     secret: str
     nonce: str = ""
     run: int = 0
     run_at: int
-    tags: dict[str, str] = {}
     parent: Parent | None = None
     starter: Parent | None = None
     root: str = ""

@@ -8,6 +8,7 @@ from functools import partial
 from holdfast.backends.sqlite.blobs import SqliteBlobs
 from holdfast.backends.sqlite.census import SqliteCensus
 from holdfast.backends.sqlite.doorbell import SocketDoorbell, new_owner
+from holdfast.backends.sqlite.finding import SqliteFinder
 from holdfast.backends.sqlite.inventory import SqliteInventory
 from holdfast.backends.sqlite.store import SqliteStore
 from holdfast.ports import Home
@@ -40,6 +41,7 @@ async def open_sqlite_home(path: str | os.PathLike[str]) -> Home:
         sequencer=store,
         inventory=SqliteInventory(store),
         census=SqliteCensus(store),
+        finder=SqliteFinder(store),
         salt=store.salt(),
         token=partial(token_of_database, store.path),
     )

@@ -119,12 +119,119 @@ ALTER TABLE holdfast_heads ADD COLUMN subkind TEXT AS (
 """
 HEADS_SUBKIND: Final = "CREATE INDEX holdfast_heads_subkind ON holdfast_heads (subkind)"
 
+# What executions are found by besides their names and statuses. Triggers keep it, so it can never disagree with the
+# heads, whichever release writes them.
+#
+# The tags of executions as `name=value`. The second index is for deletions of heads.
+TAGS: Final = """
+CREATE TABLE holdfast_tags (
+    tag  TEXT NOT NULL,
+    head INTEGER NOT NULL REFERENCES holdfast_heads (number) ON DELETE CASCADE,
+    PRIMARY KEY (tag, head)
+) STRICT, WITHOUT ROWID
+"""
+TAGS_OF_HEAD: Final = "CREATE INDEX holdfast_tags_head ON holdfast_tags (head)"
+
+# Between which times the executions were created whose numbers are in a block of 1,024. The times are rounded outwards
+# to 65.5 seconds, so that nearly every execution finds its block as it should be and writes nothing.
+SPANS: Final = """
+CREATE TABLE holdfast_spans (
+    block    INTEGER PRIMARY KEY,
+    first_at INTEGER NOT NULL,
+    last_at  INTEGER NOT NULL
+) STRICT
+"""
+BLOCK_BITS: Final = 10
+
+# The record of an execution begins with `{"created_at":` and the time. If it has tags, they follow. Where a record
+# begins otherwise, an earlier release has written it, it is a blob, or it is sealed: then it is read as JSON, if it is
+# JSON. A time that cannot be read makes its block one that may hold any time.
+_BEGINS: Final = "substr({row}.body, 1, 14) = x'7B22637265617465645F6174223A'"
+_FIRST: Final = "CAST(CAST(substr({row}.body, 15, 16) AS TEXT) AS INTEGER)"
+HAS_TIME: Final = f"({_BEGINS} AND {_FIRST} NOT BETWEEN {{since}} AND {{until}}) IS NOT TRUE"
+"""Whether the execution may have been created then, as far as can be told without reading its record as JSON."""
+_TAGGED: Final = f"({_BEGINS} AND instr(substr({{row}}.body, 1, 40), x'2274616773223A7B') = 0) IS NOT TRUE"
+_JSON: Final = """
+SELECT CASE WHEN json_valid(text) THEN text ELSE '{{}}' END FROM (
+    SELECT CASE substr({row}.body, 1, 1)
+        WHEN x'7B' THEN CAST({row}.body AS TEXT)
+        WHEN x'00' THEN (SELECT group_concat(piece, '') FROM (
+            SELECT CAST(data AS TEXT) AS piece FROM holdfast_blob_pieces
+            WHERE blob = (SELECT number FROM holdfast_blobs WHERE digest = {row}.blob) ORDER BY place))
+        END AS text)
+"""
+_CREATED_AT: Final = f"""
+CASE WHEN {_BEGINS} THEN {_FIRST}
+    ELSE json_extract(({_JSON}), '$.created_at') END
+"""
+_ADD_SPAN: Final = f"""
+INSERT INTO holdfast_spans (block, first_at, last_at)
+SELECT {{row}}.number >> {BLOCK_BITS}, coalesce(at, -(1 << 62)) & ~65535, coalesce(at, 1 << 62) | 65535
+FROM (SELECT {_CREATED_AT} AS at) WHERE true
+ON CONFLICT (block) DO UPDATE SET
+    first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at)
+WHERE excluded.first_at < first_at OR excluded.last_at > last_at
+"""
+_ADD_TAGS: Final = f"""
+INSERT INTO holdfast_tags (tag, head)
+SELECT key || '=' || value, {{row}}.number FROM json_each(({_JSON}), '$.tags') WHERE true ON CONFLICT DO NOTHING
+"""
+_IS_EXECUTION: Final = "substr({row}.partition, 1, 3) = 'wf#'"
+
+# Conflicts are left to upserts: an `OR IGNORE` gives way to what the statement says that made the trigger fire
+# (https://sqlite.org/lang_createtrigger.html).
+#
+# A head begins when its row is inserted, when a placeholder becomes one, and in place of one that has expired.
+_EVENTS: Final = {
+    "new": ("INSERT", "NEW.revision IS NOT NULL"),
+    "again": (
+        "UPDATE OF expires_at",
+        """
+        NEW.revision IS NOT NULL AND (OLD.revision IS NULL OR (OLD.expires_at IS NOT NULL AND NEW.expires_at IS NULL))
+        """,
+    ),
+}
+_TRIGGER: Final = """
+CREATE TRIGGER holdfast_{name}_{what} AFTER {event} ON holdfast_heads WHEN {condition} AND {wanted}
+BEGIN {action}; END
+"""
+FOUND_BY: Final = tuple(
+    _TRIGGER.format(
+        name=name,
+        what=what,
+        event=event,
+        condition=condition,
+        wanted=wanted.format(row="NEW"),
+        action=action.format(row="NEW"),
+    )
+    for name, (event, condition) in _EVENTS.items()
+    for what, wanted, action in (
+        ("span", _IS_EXECUTION, _ADD_SPAN),
+        ("tags", f"{_IS_EXECUTION} AND {_TAGGED}", _ADD_TAGS),
+    )
+)
+_FILL_SPANS: Final = f"""
+INSERT INTO holdfast_spans (block, first_at, last_at)
+SELECT heads.number >> {BLOCK_BITS}, min(coalesce({_CREATED_AT.format(row="heads")}, -(1 << 62))) & ~65535,
+    max(coalesce({_CREATED_AT.format(row="heads")}, 1 << 62)) | 65535
+FROM holdfast_heads AS heads WHERE heads.revision IS NOT NULL AND {_IS_EXECUTION.format(row="heads")}
+GROUP BY heads.number >> {BLOCK_BITS}
+"""
+_FILL_TAGS: Final = f"""
+INSERT INTO holdfast_tags (tag, head)
+SELECT key || '=' || value, heads.number
+FROM holdfast_heads AS heads, json_each(({_JSON.format(row="heads")}), '$.tags')
+WHERE heads.revision IS NOT NULL AND {_IS_EXECUTION.format(row="heads")} AND {_TAGGED.format(row="heads")}
+ON CONFLICT DO NOTHING
+"""
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (HEADS, ENTRIES, HEADS_DUE, HEADS_EXPIRED, ENTRIES_EXPIRED, PLACEHOLDERS),
     (BLOBS, BLOB_PIECES, BLOBS_KEPT, *_REFERENCES),
     (SETTINGS, DRAW_SALT, BLOCKED),
     (KIND, HEADS_KIND),
     (SUBKIND, HEADS_SUBKIND),
+    (TAGS, TAGS_OF_HEAD, SPANS, *FOUND_BY, _FILL_SPANS, _FILL_TAGS),
 )
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)

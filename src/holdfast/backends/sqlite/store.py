@@ -16,7 +16,7 @@ from holdfast.backends.sqlite.connection import WRITER_PRAGMAS, open_connections
 from holdfast.backends.sqlite.database import Database, Row
 from holdfast.backends.sqlite.failures import explained
 from holdfast.backends.sqlite.integrity import problems
-from holdfast.backends.sqlite.listing import HEADS, NUMBERS, STATUSES, Walk, kind_of, walks_for
+from holdfast.backends.sqlite.listing import HEADS, NUMBERS, STATUSES, Walks, furthest, kind_of, walks_for
 from holdfast.backends.sqlite.schema import SALT
 from holdfast.backends.sqlite.statements import (
     COLLECT_BLOBS,
@@ -136,14 +136,14 @@ class SqliteStore:
         Raises ``StoreUnusable`` if the file was deleted or replaced under this process.
         """
         self.runner.identity.check_all()  # every sweep gets here
-        when, number = (-(2**63), 0) if after is None else _numbers(after, 2)
+        when, number = (-(2**63), 0) if after is None else place_in(after, 2)
         count = page_size(limit)
         parameters = (before, when, number, count + 1)
         return self.read_page(DUE, parameters, count, lambda row: (f"{row[0]}:{row[1]}", Item(row[2], HEAD, *row[3:])))
 
     async def scan(self, prefix: str, *, status: str | None = None, after: str | None = None, limit: int = 100) -> Page:
         """See ``Store.scan``. Newest first. A page may be short, or empty, although there are more."""
-        (behind,) = (2**63 - 1,) if after is None else _numbers(after, 1)
+        (behind,) = (2**63 - 1,) if after is None else place_in(after, 1)
         count, names = page_size(limit), (prefix, end_of_prefix(prefix))
         if "#" in prefix:
             walks = walks_for(prefix, status)
@@ -157,15 +157,11 @@ class SqliteStore:
             return Page(page.items, cursor=str(last))
         return page
 
-    def _walk(self, walks: list[tuple[Walk, str]], names: Names, status: str | None, behind: int, count: int) -> Page:
-        """The heads on a stretch of the walk that goes furthest back in ``SCAN_ROWS`` rows."""
-        stretches: list[tuple[int, Walk, str]] = []
-        for walk, name in walks:
-            ((last, seen),) = self.rows(walk.bound, (name, status, behind, SCAN_ROWS))
-            if last is None:
-                return Page(())
-            stretches.append((last if seen == SCAN_ROWS else 0, walk, name))
-        last, walk, name = min(stretches, key=lambda stretch: stretch[0])
+    def _walk(self, walks: Walks, names: Names, status: str | None, behind: int, count: int) -> Page:
+        stretch = furthest(self.rows, walks, status, behind, SCAN_ROWS)
+        if stretch is None:
+            return Page(())
+        last, walk, name = stretch
         page = self._read_heads(walk.heads, (name, status, last, behind, *names), count)
         return Page(page.items, cursor=str(last)) if page.cursor is None and last else page
 
@@ -273,7 +269,8 @@ def page_size(limit: int) -> int:
     return max(1, min(limit, PAGE_ITEMS))
 
 
-def _numbers(cursor: str, count: int) -> list[int]:
+def place_in(cursor: str, count: int) -> list[int]:
+    """The numbers in a cursor. Raises ``InvalidInput``."""
     try:
         numbers = [int(part) for part in cursor.split(":")]
     except ValueError:

@@ -22,6 +22,7 @@ def sealed(home: Home, envelope: Envelope, roomy: Callable[[Home], Home]) -> Hom
     return replace(
         beneath,
         sealed=True,
+        finder=None,
         store=SealedStore(beneath.store, envelope),
         blobs=None if blobs is None else SealedBlobs(blobs, envelope),
         transactions=None if home.transactions is None else SealedTransactions(home.transactions, envelope),
