@@ -102,9 +102,21 @@ def with_definition(value: Any, **parameters: Any) -> dict[str, Any]:
     return {"Parameters": parameters, "Resources": {"M": machine, **others}}
 
 
+LISTED = {"Type": "List<String>", "Default": "a, b"}
+SECRET = {"Type": "AWS::SSM::Parameter::Value<CommaDelimitedList>", "Default": "/hosts"}
+CONDITIONS = {
+    "Is dev": {"Fn::Equals": [{"Ref": "Stage"}, "dev"]},
+    "Is live": {"Fn::Not": [{"Condition": "Is dev"}]},
+    "Either": {"Fn::Or": [{"Condition": "Is live"}, {"Fn::And": [{"Condition": "Is dev"}, {"Fn::Equals": [1, "1"]}]}]},
+    "Round": {"Condition": "Round"},
+}
+
+
 def rendered(value: Any, **values: Any) -> Any:
     definition = states("S", S=passing(Result={"is": value}))
-    template = with_definition({"Definition": definition}, Stage={"Type": "String", "Default": "dev"}, Bare={})
+    stage = {"Type": "String", "Default": "dev"}
+    template = with_definition({"Definition": definition}, Stage=stage, Bare={}, Hosts=LISTED, Kept=SECRET)
+    template |= {"Conditions": CONDITIONS, "Mappings": {"Of": {"dev": {"size": "small"}}}}
     return json.loads(hf.asl.definition_of(template, substitutions=values))["States"]["S"]["Result"].get("is")
 
 
@@ -123,6 +135,12 @@ def rendered(value: Any, **values: Any) -> Any:
         ({"Fn::Sub": "${Stage}/${Queue.Arn}/${!Kept}"}, f"dev/arn:aws:sqs:{ACCOUNT}:Queue/${{Kept}}"),
         ({"Fn::Sub": ["${A}", {"A": {"Ref": "Stage"}}]}, "dev"),
         ({"Fn::Select": [1, {"Fn::Split": [":", "a:b:c"]}]}, "b"),
+        ({"Fn::Select": ["1", {"Ref": "Hosts"}]}, "b"),
+        ({"Fn::Join": ["+", {"Ref": "Hosts"}]}, "a+b"),
+        ({"Fn::If": ["Is dev", "test", {"Ref": "Bare"}]}, "test"),
+        ({"Fn::If": ["Is live", "live", {"Ref": "AWS::NoValue"}]}, None),
+        ({"Fn::If": ["Either", 1, 2]}, 1),
+        ({"Fn::FindInMap": ["Of", {"Ref": "Stage"}, "size"]}, "small"),
     ],
     ids=str,
 )
@@ -141,6 +159,19 @@ def test_functions_of_a_template_stand_for_what_they_name(value, expected):
         ({"Fn::GetAtt": 5}, "Fn::GetAtt of a template does not take"),
         ({"Fn::Select": [9, ["a"]]}, "Fn::Select of a template does not take"),
         ({"Ref": []}, "Ref of a template does not take"),
+        ({"Fn::Select": [-1, ["a"]]}, "Fn::Select of a template does not take"),
+        ({"Fn::Select": [0, "abc"]}, "Fn::Select of a template does not take"),
+        ({"Fn::Join": [",", "abc"]}, "Fn::Join of a template does not take"),
+        ({"Fn::Sub": "${Hosts}"}, "Fn::Sub of a template does not take"),
+        (
+            {"Ref": "Kept"},
+            "the template: /Resources/M/Properties/Definition/States/S/Result/is: .*SSM.*give it, as Kept=…",
+        ),
+        ("{{resolve:ssm:/a}}", "when a stack is deployed"),
+        ("${Missing}", "definition of 'M' at /States/S/Result/is, line 1: .*Give it, as Missing=…; or as Missing='"),
+        ({"Fn::If": ["Nowhere", 1, 2]}, "has no condition 'Nowhere'"),
+        ({"Fn::If": ["Round", 1, 2]}, "Fn::If of a template does not take"),
+        ({"Fn::FindInMap": ["Of", "dev", "colour"]}, "Fn::FindInMap of a template does not take"),
     ],
     ids=str,
 )
@@ -153,6 +184,8 @@ def test_given_values_go_before_those_that_are_made_up():
     assert rendered({"Ref": "Bare"}, Bare="x") == "x"
     assert rendered({"Fn::GetAtt": ["Queue", "Url"]}, **{"Queue.Url": "y"}) == "y"
     assert rendered({"Fn::Sub": "${Nothing}"}, Nothing="z") == "z"
+    assert rendered({"Ref": "Kept"}, Kept="x,y") == ["x", "y"]
+    assert rendered("${Missing} ${Kept too}", Missing="${Missing}") == "${Missing} ${Kept too}"
 
 
 @pytest.mark.parametrize(
@@ -163,12 +196,49 @@ def test_given_values_go_before_those_that_are_made_up():
         ({"DefinitionUri": "s3://b/k"}, "it is in S3"),
         ([], "it has none"),
         ({"DefinitionString": "{}", "DefinitionSubstitutions": []}, "are no object"),
+        ({"DefinitionString": "{}", "DefinitionSubstitutions": {"A": ["a"]}}, "Substitutions/A: .*give it, as A=…"),
+        ({"DefinitionUri": "../m.json"}, "DefinitionUri: '../m.json' leads out of the folder of the template"),
+        ({"DefinitionUri": "/etc/passwd"}, "leads out of the folder"),
+        ({"DefinitionUri": "a\0b"}, "is the name of no file"),
+        ({"DefinitionUri": "."}, "'.' is no file"),
+        ({"DefinitionUri": "x" * 5_000}, "is the name of no file"),
     ],
     ids=str,
 )
 def test_a_definition_that_is_not_here_is_told(properties, message):
     with pytest.raises(hf.InvalidInput, match=message):
         hf.asl.definition_of(with_definition(properties))
+
+
+def test_a_link_does_not_lead_out_of_the_folder_of_a_template(tmp_path):
+    (tmp_path / "m.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "m.json").symlink_to(tmp_path / "m.json")
+    template = tmp_path / "in" / "t.json"
+    template.write_text(json.dumps(with_definition({"DefinitionUri": "m.json"})), encoding="utf-8")
+    with pytest.raises(hf.InvalidInput, match="t.json: /Resources/M/Properties/DefinitionUri: 'm.json' leads out of"):
+        hf.asl.definition_of(template)
+
+
+def test_a_machine_whose_condition_is_false_is_not_there():
+    template = with_definition({"Definition": states("S", S=passing())}, Live={"Type": "String", "Default": "no"})
+    template |= {"Conditions": {"Is live": {"Fn::Equals": [{"Ref": "Live"}, "yes"]}}}
+    template["Resources"]["M"]["Condition"] = "Is live"
+    with pytest.raises(hf.InvalidInput, match="/Resources/M/Condition: condition 'Is live' is false"):
+        hf.asl.definition_of(template)
+    assert hf.asl.definition_of(template, substitutions={"Live": "yes"})
+
+
+def test_a_template_that_is_too_long_is_told_from_a_definition(tmp_path):
+    template = tmp_path / "t.json"
+    template.write_text(json.dumps(with_definition({}) | {"Description": "x" * 1_048_576}), encoding="utf-8")
+    with pytest.raises(hf.InvalidInput, match="t.json: a template may have 1,048,576 characters"):
+        hf.asl.definition_of(template)
+
+
+def test_a_substitution_is_a_plain_value():
+    with pytest.raises(hf.InvalidInput, match="substitution 'A' has to be a text, a number or a boolean"):
+        hf.asl.definition_of('{"a": "${A}"}', substitutions={"A": {"Ref": "Queue"}})  # type: ignore[dict-item]
 
 
 def test_an_asset_of_cdk_is_the_file_beside_the_template(tmp_path):

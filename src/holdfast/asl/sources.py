@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
 from holdfast.asl.cloudformation.machines import Deployed, is_template, machines_in
+from holdfast.asl.cloudformation.values import LITERAL
 from holdfast.asl.cloudformation.yaml_text import read_yaml
-from holdfast.asl.jsontext import DEFINITION_CHARACTERS, DEFINITION_LEVELS, NotJson, compact, read, written
+from holdfast.asl.jsontext import (
+    DEFINITION_CHARACTERS,
+    DEFINITION_LEVELS,
+    NotJson,
+    compact,
+    is_array,
+    is_object,
+    read,
+    written,
+)
 from holdfast.errors import InvalidInput
+
+RESOURCES: Final = re.compile(r"^Resources\s*:|\"Resources\"\s*:\s*\{", re.MULTILINE)
 
 Values = Mapping[str, str | float | bool]
 """What names stand for."""
 
 YAML: Final = frozenset({".yaml", ".yml"})
-NAME: Final = re.compile(r"\$\{([^${}]+)\}")
+NAME: Final = re.compile(rf"\${LITERAL}?\{{([^${{}}]+)\}}")
+LEFT_OVER: Final = re.compile(r"\$\{(?P<name>[\w.:-]+)\}")
 
 
 class Source(Struct, frozen=True):
@@ -54,12 +67,17 @@ def source_of(
 ) -> Source:
     """See ``definition_of``."""
     values = substitutions or {}
+    for name, value in cast("Mapping[str, Any]", values).items():
+        if not isinstance(value, str | int | float):
+            raise InvalidInput(
+                f"substitution {name!r} has to be a text, a number or a boolean; give what it stands for"
+            )
     found = _found(definition)
     if found.template is None:
         if resource is not None:
             raise InvalidInput(f"{resource!r} is looked for in a template, and this is none: it has no Resources")
         return Source(_as_json(substituted(found.text, values), found.file))
-    return _deployed(Deployed(found.template, resource, values), found)
+    return _deployed(found.template, resource, values, found)
 
 
 def machines_of(definition: str | Path | Mapping[str, Any]) -> list[str] | None:
@@ -112,7 +130,12 @@ def _text_in(file: Path) -> str:
 
 def _template_in(text: str, file: Path | None) -> Mapping[str, Any] | None:
     """The template that a text is, if it is one."""
-    if "Resources" not in text or len(text) > DEFINITION_CHARACTERS:
+    if "Resources" not in text:
+        return None
+    if len(text) > DEFINITION_CHARACTERS and RESOURCES.search(text):
+        told = f"a template may have {DEFINITION_CHARACTERS:,} characters, in CloudFormation too, and this one has more"
+        raise InvalidInput(f"{file or 'the template'}: {told}. Pass the file of the definition itself")
+    if len(text) > DEFINITION_CHARACTERS:
         return None
     try:
         value = read_yaml(text, str(file)) if _is_yaml(file) else read(text, DEFINITION_LEVELS)
@@ -132,10 +155,44 @@ def _as_json(text: str, file: Path | None) -> str:
     return written(value, DEFINITION_LEVELS)
 
 
-def _deployed(machine: Deployed, found: _Found) -> Source:
-    inline, values = machine.inline(), machine.substitutions()
-    if inline is not None:
-        text = inline if isinstance(inline, str) else written(inline, DEFINITION_LEVELS)
-        return Source(substituted(text, values), machine.type, machine.name)
-    file = machine.file(Path() if found.file is None else found.file.parent)
-    return Source(_as_json(substituted(_text_in(file), values), file), machine.type, machine.name)
+def _deployed(template: Mapping[str, Any], resource: str | None, values: Values, found: _Found) -> Source:
+    try:
+        machine = Deployed(template, resource, values)
+        inline, own = machine.inline(), machine.substitutions()
+        if inline is not None:
+            text = inline if isinstance(inline, str) else written(inline, DEFINITION_LEVELS)
+            return Source(_complete(text, own, f"the definition of {machine.name!r}"), machine.type, machine.name)
+        file = machine.file(Path() if found.file is None else found.file.parent)
+        return Source(_as_json(_complete(_text_in(file), own, str(file)), file), machine.type, machine.name)
+    except InvalidInput as error:
+        raise InvalidInput(f"{found.file or 'the template'}: {error}") from None
+
+
+def _complete(text: str, values: Values, what: str) -> str:
+    """The text with its names replaced. Raises ``InvalidInput`` for one that there is no value for."""
+    for found in LEFT_OVER.finditer(text):
+        name, line = found["name"], text.count("\n", 0, found.start()) + 1
+        if name not in values:
+            told = f"{what}{_pointer_to(found[0], text)}, line {line}: nothing says what {found[0]} stands for"
+            raise InvalidInput(f"{told}. Give it, as {name}=…; or as {name}='{found[0]}' if it is to stay as it is")
+    return substituted(text, values).replace(f"${LITERAL}{{", "${")
+
+
+def _pointer_to(part: str, text: str) -> str:
+    """The JSON pointer of the first text with this part in it, behind a blank; nothing if the text is not JSON."""
+    try:
+        value = read(text, DEFINITION_LEVELS)
+    except NotJson:
+        return ""
+    return next((f" at {pointer}" for pointer, each in _texts_in(value, "") if part in each), "")
+
+
+def _texts_in(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield pointer, value
+    elif is_object(value):
+        for name, inner in value.items():
+            yield from _texts_in(inner, f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}")
+    elif is_array(value):
+        for place, inner in enumerate(value):
+            yield from _texts_in(inner, f"{pointer}/{place}")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.asl.cloudformation.values import Stack
-from holdfast.asl.jsontext import is_object
+from holdfast.asl.cloudformation.values import LITERAL, NO_VALUE, Stack, holds
+from holdfast.asl.jsontext import is_array, is_object
 from holdfast.errors import InvalidInput
 
 PLAIN: Final = "AWS::StepFunctions::StateMachine"
@@ -50,32 +50,73 @@ class Deployed:
         self._properties: Mapping[str, Any] = properties if is_object(properties) else {}
         self._stack = Stack(template, given)
         self._type_field = TYPE_OF[found["Type"]]
+        if "Condition" in found and not holds(self._stack, found["Condition"]):
+            told = f"condition {found['Condition']!r} is false: give values with which it is true"
+            raise InvalidInput(f"/Resources/{self.name}/Condition: {told}")
 
     @property
     def type(self) -> str:
         """``STANDARD`` or ``EXPRESS``."""
-        return str(self._stack.rendered(self._properties.get(self._type_field, "STANDARD")))
+        return str(as_meant(self._rendered(self._type_field)) or "STANDARD")
 
     def inline(self) -> Any:
         """The definition in the template: JSON text or an object; ``None`` if it is in a file."""
-        found = next((self._properties[name] for name in INLINE if name in self._properties), None)
-        return None if found is None else self._stack.rendered(found)
+        return self._rendered(*INLINE)
 
     def file(self, folder: Path) -> Path:
-        """The file that holds the definition. ``folder`` is that of the template."""
-        written = next((self._properties[name] for name in ELSEWHERE if name in self._properties), None)
-        place = self._stack.rendered(written)
+        """The file that holds the definition, in ``folder``, which is that of the template, or below it."""
+        place = as_meant(self._rendered(*ELSEWHERE))
         if is_object(place) and (asset := folder / f"{ASSET}{place.get('Key')}").is_file():
-            return asset
+            place = asset.name
         if not isinstance(place, str) or place.startswith("s3://"):
             told = "it has none" if place is None else f"it is in S3, at {place}: fetch it, and read the file"
             raise InvalidInput(f"the definition of {self.name!r} is not in the template or next to it; {told}")
-        return folder / place
+        return _below(folder, place, self._at("DefinitionUri"))
 
     def substitutions(self) -> dict[str, Any]:
         """The values of the names in its definition: given ones go before those of the template."""
         written = self._properties.get("DefinitionSubstitutions", {})
         if not is_object(written):
             raise InvalidInput(f"the DefinitionSubstitutions of {self.name!r} are no object")
+        at = self._at("DefinitionSubstitutions")
         given = self._stack.given
-        return {name: given[name] if name in given else self._stack.rendered(each) for name, each in written.items()}
+        values = {
+            name: given[name] if name in given else as_meant(self._stack.rendered(each, f"{at}/{name}"))
+            for name, each in {**written, **given}.items()
+        }
+        for name, value in values.items():
+            if is_array(value) or is_object(value) or value is None:
+                raise InvalidInput(f"{at}/{name}: it has to be a text, a number or a boolean; give it, as {name}=…")
+        return {name: value for name, value in values.items() if value is not NO_VALUE}
+
+    def _rendered(self, *names: str) -> Any:
+        """The value of the first of these properties that there is."""
+        name = next((each for each in names if each in self._properties), None)
+        value = None if name is None else self._stack.rendered(self._properties[name], self._at(name))
+        return None if value is NO_VALUE else value
+
+    def _at(self, name: str) -> str:
+        return f"/Resources/{self.name}/Properties/{name}"
+
+
+def as_meant(value: Any) -> Any:
+    """A text without the marks of what is meant literally."""
+    return value.replace(LITERAL, "") if isinstance(value, str) else value
+
+
+def _below(folder: Path, place: str, at: str) -> Path:
+    """A file that a template names. It may be in the template's folder or below, wherever links lead."""
+    try:
+        file = (folder / place).resolve()
+        if not file.is_relative_to(folder.resolve()):
+            told = (
+                "leads out of the folder of the template: put the file there, or pass the file itself as the definition"
+            )
+            raise InvalidInput(f"{at}: {place!r} {told}")
+        if file.exists() and not file.is_file():
+            raise InvalidInput(f"{at}: {place!r} is no file")
+    except (OSError, RuntimeError, ValueError) as error:  # a name with NUL, or that is too long, or a loop of links
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"{at}: {place!r} is the name of no file: {error}") from None
+    return folder / place

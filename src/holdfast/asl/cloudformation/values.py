@@ -17,6 +17,9 @@ NO_VALUE: Final = object()
 
 VARIABLE: Final = re.compile(r"\$\{(!?)([^{}]*)\}")
 
+LITERAL: Final = "\ue000"
+"""Stands in ``${NAME}`` that a ``Fn::Sub`` wants as it is: it has no value for a good reason."""
+
 FOLDER: Final[Mapping[str, str]] = {
     "lambda": "function:",
     "dynamodb": "table/",
@@ -26,6 +29,12 @@ FOLDER: Final[Mapping[str, str]] = {
 """What stands before the name in the ARNs of a service."""
 
 OF_STATES: Final[Mapping[str, str]] = {"Activity": "activity", "StateMachine": "stateMachine"}
+
+STORED_ELSEWHERE: Final = "AWS::SSM::Parameter::Value<"
+"""How the type of a parameter begins whose default is the name of a value in SSM, and no value."""
+
+RESOLVED: Final = "{{resolve:"
+"""How a text begins that CloudFormation reads from SSM or Secrets Manager."""
 
 NAMED_BY_ARN: Final = frozenset({"Topic", "StateMachine", "Activity", "Alias"})
 """Resources whose ``Ref`` is their ARN."""
@@ -40,46 +49,70 @@ class Stack(Struct, frozen=True):
     given: Mapping[str, Any]
     account: Account = Account()
 
-    def rendered(self, value: Any) -> Any:
-        """The value with each function replaced. Raises ``InvalidInput`` for one that stands for nothing known."""
+    def rendered(self, value: Any, at: str | None = None) -> Any:
+        """The value with each function replaced. Raises ``InvalidInput`` for one that stands for nothing known.
+
+        ``at`` is the JSON pointer of the value in the template, for the message.
+        """
         if is_array(value):
-            return [each for each in map(self.rendered, value) if each is not NO_VALUE]
-        if not is_object(value):
-            return value
+            rendered = [self.rendered(each, _inside(at, place)) for place, each in enumerate(value)]
+            return [each for each in rendered if each is not NO_VALUE]
+        if is_object(value):
+            return self._object(value, at)
+        if isinstance(value, str) and RESOLVED in value:
+            raise _refused(
+                at, f"what {RESOLVED}…}}}} stands for is read when a stack is deployed: write a Ref, and give its value"
+            )
+        return value
+
+    def _object(self, value: dict[str, Any], at: str | None) -> Any:
         if len(value) == 1:
             ((name, argument),) = value.items()
             if name in _FUNCTIONS:
-                return self._called(name, argument)
+                return self._called(name, argument, at)
             if name.startswith("Fn::"):
-                raise InvalidInput(f"{name} of a template stands for nothing here; these do: {', '.join(_FUNCTIONS)}")
-        rendered = {name: self.rendered(each) for name, each in value.items()}
-        return {name: each for name, each in rendered.items() if each is not NO_VALUE}
+                told = f"{name} of a template stands for nothing here; these do: {', '.join(_FUNCTIONS)}"
+                raise _refused(at, told)
+        fields = {name: self.rendered(each, _inside(at, name)) for name, each in value.items()}
+        return {name: each for name, each in fields.items() if each is not NO_VALUE}
 
-    def _called(self, name: str, argument: Any) -> Any:
+    def _called(self, name: str, argument: Any, at: str | None) -> Any:
         try:
             return _FUNCTIONS[name](self, argument)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, InvalidInput):
-                raise
-            raise InvalidInput(f"{name} of a template does not take {compact(argument)[:100]}") from error
+        except InvalidInput as error:
+            raise _refused(at, str(error)) from None
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise _refused(at, f"{name} of a template does not take {compact(argument)[:100]}") from error
 
     def ref(self, name: Any) -> Any:
         """What ``Ref`` stands for."""
         if name == "AWS::NoValue":
             return NO_VALUE
+        parameter = self.template.get("Parameters", {}).get(name)
+        if parameter is not None:
+            return self._parameter(name, parameter)
         if name in self.given:
             return self.given[name]
         if name in self._pseudo:
             return self._pseudo[name]
-        parameter = self.template.get("Parameters", {}).get(name)
-        if parameter is not None:
-            if "Default" not in parameter:
-                raise InvalidInput(f"parameter {name!r} of the template has no default: give it, as {name}=…")
-            return parameter["Default"]
         kind = self._kind(name)
         if kind.endswith("Queue"):
             return f"https://sqs.{self.account.region}.amazonaws.com/{self.account.account}/{self.name_of(name)}"
         return self._arn(name) if kind.rpartition(":")[2] in NAMED_BY_ARN else self.name_of(name)
+
+    def _parameter(self, name: str, parameter: Mapping[str, Any]) -> Any:
+        """The value of a parameter. That of a type of lists is a list, whose members stand between commas."""
+        kind = str(parameter.get("Type", ""))
+        if name in self.given:
+            value = self.given[name]
+        elif kind.startswith(STORED_ELSEWHERE):
+            raise InvalidInput(f"parameter {name!r} is read from SSM when a stack is deployed: give it, as {name}=…")
+        elif "Default" not in parameter:
+            raise InvalidInput(f"parameter {name!r} of the template has no default: give it, as {name}=…")
+        else:
+            value = parameter["Default"]
+        is_list = "CommaDelimitedList" in kind or "List<" in kind
+        return [each.strip() for each in str(value).split(",")] if is_list and not is_array(value) else value
 
     def attribute(self, argument: Any) -> Any:
         """What ``Fn::GetAtt`` stands for."""
@@ -126,14 +159,30 @@ class Stack(Struct, frozen=True):
         }
 
 
+def _inside(at: str | None, name: str | int) -> str | None:
+    return None if at is None else f"{at}/{str(name).replace('~', '~0').replace('/', '~1')}"
+
+
+def _refused(at: str | None, why: str) -> InvalidInput:
+    return InvalidInput(why if at is None else f"{at}: {why}")
+
+
 def text_of(value: Any) -> str:
-    """A value as a part of a text."""
+    """A value as a part of a text. Raises ``ValueError`` for what CloudFormation refuses: a list, an object, null."""
+    if value is None or value is NO_VALUE or is_array(value) or is_object(value):
+        raise ValueError("no text")
     return value if isinstance(value, str) else compact(value)
+
+
+def _listed(value: Any) -> list[Any]:
+    if not is_array(value):
+        raise ValueError("no list")
+    return value
 
 
 def _joined(stack: Stack, argument: Any) -> str:
     separator, parts = argument
-    return text_of(separator).join(text_of(each) for each in stack.rendered(parts))
+    return text_of(separator).join(text_of(each) for each in _listed(stack.rendered(parts)))
 
 
 def _substituted(stack: Stack, argument: Any) -> str:
@@ -143,7 +192,7 @@ def _substituted(stack: Stack, argument: Any) -> str:
     def value(found: re.Match[str]) -> str:
         literally, name = found.groups()
         if literally:
-            return f"${{{name}}}"
+            return f"${LITERAL}{{{name}}}"
         if name in own:
             return text_of(stack.rendered(own[name]))
         if name in stack.given or "." not in name:
@@ -154,13 +203,62 @@ def _substituted(stack: Stack, argument: Any) -> str:
 
 
 def _selected(stack: Stack, argument: Any) -> Any:
-    index, values = stack.rendered(argument)
-    return values[int(index)]
+    place, values = argument
+    place, values = stack.rendered(place), _listed(stack.rendered(values))
+    index = int(place) if isinstance(place, str) and place.isdecimal() else place
+    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(values):
+        raise ValueError("no such place")
+    return values[index]
 
 
 def _split(stack: Stack, argument: Any) -> list[str]:
     separator, text = stack.rendered(argument)
-    return str(text).split(separator)
+    return text_of(text).split(separator)
+
+
+def _chosen(stack: Stack, argument: Any) -> Any:
+    condition, if_so, else_so = argument
+    return stack.rendered(if_so if holds(stack, condition) else else_so)
+
+
+def _found_in_map(stack: Stack, argument: Any) -> Any:
+    found: Any = stack.template["Mappings"]
+    for name in (stack.rendered(each) for each in _exactly(argument, 3)):
+        found = found[text_of(name)]
+    return found
+
+
+def _exactly(argument: Any, count: int) -> list[Any]:
+    found = _listed(argument)
+    if len(found) != count:
+        raise ValueError("another count")
+    return found
+
+
+def holds(stack: Stack, name: Any) -> bool:
+    """Whether a condition of the template is true. Raises ``InvalidInput`` for one that is not there."""
+    conditions: Mapping[str, Any] = stack.template.get("Conditions", {})
+    if name not in conditions:
+        raise InvalidInput(f"the template has no condition {name!r}")
+    return _truth(stack, conditions[name])
+
+
+def _truth(stack: Stack, condition: Any) -> bool:
+    ((name, argument),) = condition.items()
+    match name:
+        case "Condition":
+            return holds(stack, argument)
+        case "Fn::Equals":
+            one, other = (stack.rendered(each) for each in _exactly(argument, 2))
+            return bool(text_of(one) == text_of(other))
+        case "Fn::Not":
+            return not _truth(stack, *_exactly(argument, 1))
+        case "Fn::And":
+            return all(_truth(stack, each) for each in _listed(argument))
+        case "Fn::Or":
+            return any(_truth(stack, each) for each in _listed(argument))
+        case _:
+            raise InvalidInput(f"{name} in a condition of a template stands for nothing here")
 
 
 _FUNCTIONS: Final[Mapping[str, Callable[[Stack, Any], Any]]] = {
@@ -170,4 +268,6 @@ _FUNCTIONS: Final[Mapping[str, Callable[[Stack, Any], Any]]] = {
     "Fn::Sub": _substituted,
     "Fn::Select": _selected,
     "Fn::Split": _split,
+    "Fn::If": _chosen,
+    "Fn::FindInMap": _found_in_map,
 }
