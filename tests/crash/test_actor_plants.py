@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -18,9 +19,11 @@ from holdfast.actors.turn import commit, replies
 from holdfast.actors.turn.entity import ActorEntity
 from holdfast.actors.turn.performed import Finished, Version
 from holdfast.coordination.inbox import INBOX_PREFIX
+from holdfast.errors import StoreUnavailable
 from holdfast.items import EXISTS, Delete, Put, Update, Write, place
-from holdfast.testing import crash_at_every_write, pause_at_every_write
+from holdfast.testing import crash_at_every_write, pause_at_every_write, run_scenario
 from holdfast.testing.faulty import FaultyStore
+from holdfast.testing.world import STORE_ANSWERED
 
 MOMENT_SECONDS = 0.05
 
@@ -166,3 +169,23 @@ def test_a_planted_bug_is_found(name: str) -> None:
     with plant(), pytest.raises(AssertionError) as found:
         enumerate_faults(scenario(victim))
     print(f"{name}: {str(found.value).splitlines()[0]}")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(StoreUnavailable(), []), (LookupError(), [f"telemetry had 1 times: {STORE_ANSWERED}"])],
+    ids=repr,
+)
+def test_where_the_store_may_fail_a_turn_that_fails_by_anything_else_is_told_of(
+    error: Exception, told: list[str]
+) -> None:
+    errors = [error]
+
+    async def fails_once(*given: Any) -> None:
+        if errors:
+            raise errors.pop()
+        await write_really(*given)
+
+    with mock.patch.object(commit, "_write", fails_once):
+        run = run_scenario(dataclasses.replace(scenario("requests"), unsteady=True))
+    assert (errors, run.events["turn_failed"], run.violations) == ([], 1, told)

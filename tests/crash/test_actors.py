@@ -53,6 +53,7 @@ def test_a_zombie_at_any_write_changes_nothing_and_is_fenced(sampled_stage: Stag
     for each in sampled_stage.some(ACTOR_SCENARIOS):
         # A request that was under way when its process was stopped is out of time: it fails, and is made again.
         report = pause_at_every_write(replace(each, unsteady=each.unsteady or sampled_stage.name != "memory"))
+        assert each.unsteady or report.faults.counts.total() == report.points
         points += report.points
         fenced += report.events["fenced"]
     print(f"{points} zombies came back, {fenced} were fenced")

@@ -21,7 +21,7 @@ from holdfast.testing.ledger import Ledger
 from holdfast.testing.oracles import operations_of, unrest
 from holdfast.testing.process import Process, ProcessDied
 from holdfast.testing.virtual_time import run_virtual
-from holdfast.testing.world import Build, Database, MemoryDatabase, User, World, is_execution, swift
+from holdfast.testing.world import STORE_ANSWERED, Build, Database, MemoryDatabase, User, World, is_execution, swift
 from holdfast.workflows.record import workflow_of
 
 MOST_INCARNATIONS: Final = 10
@@ -48,7 +48,8 @@ class Scenario:
     swarm, because it needs its client, or its database, or a user that does not come again much later. ``ends_vary``:
     its users decide how its executions end, and with which effects; only ``check`` can judge. ``later`` builds the code
     of processes of a swarm that start later; the last of it fits whatever any other has begun. ``unsteady``: its
-    database refuses requests and loses answers by itself, so that a turn may fail, and runs differ in their writes.
+    database refuses requests and loses answers by itself, so that a turn may fail by that, and runs differ in their
+    writes.
     """
 
     name: str
@@ -227,7 +228,7 @@ def _has_retention(item: Item, process: Process) -> bool:
 def _complaints(events: Counter[str], faults: FaultCounts, scenario: Scenario) -> list[str]:
     """What the engine itself reports, without a cause in the scenario."""
     reasons = sum(faults.counts[each.__name__] for each in (FailBefore, LoseAnswer, FailRead))
-    alarming = ["beat_failed", "unhandled"]
+    alarming = ["beat_failed", "unhandled", STORE_ANSWERED]
     if not scenario.later:
         alarming.append("blocked")
     if not (reasons or scenario.unsteady):

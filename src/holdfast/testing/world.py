@@ -12,9 +12,11 @@ from msgspec.structs import replace
 
 from holdfast.app import App
 from holdfast.backends.memory import open_memory_home
+from holdfast.errors import StoreUnavailable
 from holdfast.items import HEAD, Item
 from holdfast.kernel.host import Limits
 from holdfast.ports import Home
+from holdfast.telemetry import Telemetry
 from holdfast.testing.actor_oracles import ActorWatch, let_go
 from holdfast.testing.called import Environment, Exchange, FaultyCalls
 from holdfast.testing.faults import NO_FAULTS, FaultCounts, FaultPlan
@@ -36,6 +38,9 @@ crash: its actions must be safe to repeat, with fixed ids for executions and sig
 """
 
 LOOK_SECONDS: Final = 0.5
+
+STORE_ANSWERED: Final = "turn_failed although the store answered"
+"""Counted, beside ``turn_failed``, of turns that failed by anything but ``StoreUnavailable``."""
 
 
 class Database(Protocol):
@@ -179,6 +184,7 @@ class World:
             )
 
         process.app = App("simulation", home=open_home, clock=process.clock, limits=self._limits)
+        process.app.telemetry = _CausesApart()
         if called:
             assert self.exchange is not None, "this world has no exchange"
             process.enter = partial(Environment, process.app, process, self.exchange)
@@ -208,6 +214,17 @@ class World:
 
     def _unhandled(self) -> list[str]:
         return [f"not handled: {each.get('message')}: {each.get('exception')!r}" for each in self.loop.unhandled]
+
+
+class _CausesApart(Telemetry):
+    """Counts apart the turns that failed for another reason than a store that did not answer. It is no subscriber: for
+    one, sweeps would count what is due.
+    """
+
+    def emit(self, event: str, **fields: object) -> None:
+        super().emit(event, **fields)
+        if event == "turn_failed" and not str(fields["error"]).startswith(f"{StoreUnavailable.__name__}("):
+            self.counts[STORE_ANSWERED] += 1
 
 
 def is_execution(item: Item) -> bool:
