@@ -12,7 +12,7 @@ from tests.kernel.gaps import Gaps
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
-from holdfast.items import Update
+from holdfast.items import HEAD, Update
 from holdfast.ports import Home
 from holdfast.testing import VirtualClock, run_virtual
 from holdfast.testing.world import swift
@@ -168,6 +168,74 @@ def test_a_parent_that_was_retried_after_its_child_is_not_told_of_the_end_before
                 await order.start(id="one")
             await pack.start(id="p")
             await told.wait()
+            assert gaps[-1].is_over
+            assert await pack.handle("p").result() == "delivered"
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("how", ["deleted", "terminated"])
+def test_a_parent_that_was_retried_is_not_told_of_an_end_from_outside_that_stands_no_more(how):
+    """Whoever has ended it is slow: before its messages go, the end was taken back, or deleted and another followed."""
+    shop, gaps = Shop(is_broken=how == "deleted", takes="20s"), list[Gaps]()
+    app, order = shop.process(gaps)
+    other, elsewhere = shop.process([])
+    is_closed = [True]
+
+    def declare(app, order):
+        @app.workflow
+        async def pack() -> str:
+            waits = order.handle("one").result() if how == "deleted" else left_to_itself()
+            (outcome, _) = await asyncio.gather(waits, look())
+            return outcome
+
+        def left_to_itself():
+            return order.options(id="one", on_parent_end="leave")()
+
+        async def look() -> None:
+            await hf.sleep("500ms")
+            if is_closed:
+                raise hf.Terminal("the shop is closed")
+
+        return pack
+
+    pack, packed_elsewhere = declare(app, order), declare(other, elsewhere)
+
+    async def main():
+        async def all_begun_again():
+            shop.is_broken = False
+            is_closed.clear()
+            async with other.worker():
+                if how == "deleted":
+                    await elsewhere.handle("one").retry()
+                else:
+                    await elsewhere.handle("one").delete()
+                    await elsewhere.start(id="one")
+                await packed_elsewhere.handle("p").retry()
+                await asyncio.sleep(1)
+
+        reads = []
+
+        def reads_it_whole(asked) -> bool:
+            reads.extend([asked] if asked == ("wf#order#one", HEAD) else [])
+            return len(reads) == 2
+
+        def terminates(asked) -> bool:
+            return any(isinstance(write, Update) and write.status == "TERMINATED" for write in asked)
+
+        async with app.worker():
+            if how == "deleted":
+                await order.start(id="one")
+            with suppress(hf.ExecutionFailed):
+                await (await pack.start(id="p")).result()
+            await asyncio.sleep(1.5)
+            if how == "deleted":
+                gaps[-1].once(reads_it_whole, all_begun_again)
+                with pytest.raises(hf.InvalidState, match="was changed by another process"):
+                    await order.handle("one").delete()
+            else:
+                gaps[-1].once(terminates, all_begun_again)
+                await order.handle("one").terminate()
             assert gaps[-1].is_over
             assert await pack.handle("p").result() == "delivered"
 

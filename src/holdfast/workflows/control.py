@@ -186,12 +186,12 @@ async def terminate(runtime: Runtime, partition: str, reason: str) -> None:
             continue  # it was changed meanwhile: look again
     if (tracer := runtime.telemetry.tracer) is not None:
         runtime.telemetry.trace(tracer.ended, partition, ended, TERMINATED)
-    closed = await head_of(runtime, partition)
+    closed = replace(await head_of(runtime, partition), status=TERMINATED)
     entries = await _closed(runtime, closed, record.run)
     wake(partition, runtime.home, runtime.host)
     error = describe(outcome_error(TERMINATED, ended, runtime.registry.errors))
     teller = Teller(runtime.home, runtime.host, runtime.sender, runtime.clock)
-    await teller.tell(partition, record, error, awaiting(recorded_entries(record, [*entries])))
+    await teller.tell(closed, record, error, awaiting(recorded_entries(record, [*entries])))
     await let_expire(closed, ended, runtime.registry, runtime.home.store)
 
 

@@ -19,6 +19,7 @@ from holdfast.paging import Pages
 from holdfast.persist import write_for_caller
 from holdfast.replay.entries import EMPTY, Done, Failed, Pending
 from holdfast.replay.journal import SEGMENT_PREFIX
+from holdfast.workflows.ended_outside import stands
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import Recorded, load
 from holdfast.workflows.launch import gave_up, outcome_error
@@ -124,7 +125,8 @@ async def _tell(runtime: Runtime, recorded: Recorded) -> None:
     if (starter := record.starter) is not None:
         told.append((starter.partition, was_started(record.id, starter)))
     for by, message in told:
-        await send(by, message, runtime.home, runtime.host, runtime.sender, runtime.clock.now_ms())
+        now, guard = runtime.clock.now_ms(), stands(recorded.head)
+        await send(by, message, runtime.home, runtime.host, runtime.sender, now, (guard,))
 
 
 async def _empty(runtime: Runtime, head: Item, as_left: AllOf) -> None:

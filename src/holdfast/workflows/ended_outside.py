@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.coordination.inbox import USED
 from holdfast.errors import Refused
@@ -42,26 +43,35 @@ class Teller(Struct, frozen=True):
     sender: Sender
     clock: Clock
 
-    async def tell(self, partition: str, record: ExecutionRecord, error: ErrorRecord, heard: Iterable[str]) -> None:
-        """Tell the parent, the starter, and those who have asked to be told. ``heard`` are those that the journal
-        names.
+    async def tell(self, ended: Item, record: ExecutionRecord, error: ErrorRecord, heard: Iterable[str]) -> None:
+        """Tell the parent, the starter, and those who have asked to be told, while the end ``stands``. ``heard`` are
+        those that the journal names.
         """
         if (parent := record.parent) is not None:
-            await self._send(parent.partition, ChildEnded(parent.run, parent.op, error=error, nonce=parent.nonce))
+            message = ChildEnded(parent.run, parent.op, error=error, nonce=parent.nonce)
+            await self._send(parent.partition, message, ended)
         if (starter := record.starter) is not None:
-            await self._send(starter.partition, was_started(record.id, starter))
-        asked = (*record.awaited_by, *heard, *await self._unread_requests(partition))
+            await self._send(starter.partition, was_started(record.id, starter), ended)
+        asked = (*record.awaited_by, *heard, *await self._unread_requests(ended.partition))
         for by in dict.fromkeys(asked):
-            await self._send(by, AwaitedEnded(partition, error=error))
+            await self._send(by, AwaitedEnded(ended.partition, error=error), ended)
 
-    async def _send(self, partition: str, message: Message) -> None:
-        await send(partition, message, self.home, self.host, self.sender, self.clock.now_ms())
+    async def _send(self, partition: str, message: Message, ended: Item) -> None:
+        guard = stands(ended)
+        await send(partition, message, self.home, self.host, self.sender, self.clock.now_ms(), (guard,))
 
     async def _unread_requests(self, partition: str) -> list[str]:
         """Who has asked to be told of the end, and was not read any more."""
         sent = items(self.home.store, partition, prefix=AWAIT_PREFIX)
         messages = [decode_message(item.body) async for item in sent if item.status != USED]
         return [message.by for message in messages if isinstance(message, AwaitRequest)]
+
+
+def stands(ended: Item) -> Update:
+    """A write that changes nothing, and is refused if this end was taken back by a retry or its execution deleted. Who
+    is told of an end with it is told of no end that another one has followed.
+    """
+    return Update(partition=ended.partition, when=AllOf((EpochIs(ended.epoch), StatusIn((ended.status,)))))
 
 
 async def let_expire(closed: Item, ended: ExecutionRecord, registry: Registrations, store: Store) -> None:
@@ -71,7 +81,6 @@ async def let_expire(closed: Item, ended: ExecutionRecord, registry: Registratio
     kept_ms = None if workflow is None else workflow.policy.retention_ms
     if kept_ms is None:
         return
-    as_closed = AllOf((EpochIs(closed.epoch), StatusIn((closed.status,))))
-    update = Update(partition=closed.partition, when=as_closed, expires_at=ended.ended_at + kept_ms)
+    update = replace(stands(closed), expires_at=ended.ended_at + kept_ms)
     with suppress(Refused):
         await write_for_caller(store, update, ours=lambda _there: False)

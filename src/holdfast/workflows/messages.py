@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -39,6 +40,8 @@ from holdfast.workflows.record import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.kernel.host import Host
     from holdfast.ports import Home, Store
     from holdfast.workflows.callback_tokens import TokenScope
@@ -47,8 +50,17 @@ if TYPE_CHECKING:
 AT_WORK: Final = tuple(status for status in OPEN if status != PAUSED)
 
 
-async def send(partition: str, message: Message, home: Home, host: Host | None, sender: Sender, now: int) -> bool:
-    """Put a message into an open execution's inbox, durably; false if the execution is not there or has ended.
+async def send(
+    partition: str,
+    message: Message,
+    home: Home,
+    host: Host | None,
+    sender: Sender,
+    now: int,
+    guards: Sequence[Update] = (),
+) -> bool:
+    """Put a message into an open execution's inbox, durably; false if the execution is not there or has ended, or one
+    of the ``guards``, which change nothing, is refused.
 
     A paused one that is asked to stop goes on, to clean up.
     """
@@ -57,7 +69,7 @@ async def send(partition: str, message: Message, home: Home, host: Host | None, 
     way = due if not isinstance(message, CancelRequest) else replace(due, when=StatusIn(AT_WORK))
     while True:
         try:
-            await write_for_caller(home.store, put, way, ours=lambda there: there is not None and there.sort == sort)
+            await write_for_caller(home.store, put, way, *guards, ours=partial(_is_at, sort))
         except Refused as refused:
             if way is due or refused.item is None or refused.item.status not in OPEN:
                 return False
@@ -67,6 +79,10 @@ async def send(partition: str, message: Message, home: Home, host: Host | None, 
             continue
         wake(partition, home, host)
         return True
+
+
+def _is_at(sort: str, there: Item | None) -> bool:
+    return there is not None and there.sort == sort
 
 
 def _resuming(due: Update, paused: Item) -> Update:

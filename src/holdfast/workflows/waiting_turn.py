@@ -155,8 +155,9 @@ class Waiters(Struct, frozen=True):
             host.telemetry.trace(tracer.recorded, head.partition, ended, ended.tail)
             host.telemetry.trace(tracer.ended, head.partition, ended, status)
         error = describe(outcome_error(status, ended, self.registry.errors))
-        await Teller(host.home, host, self.sender, host.clock).tell(head.partition, record, error, ())
-        await let_expire(replace(head, status=status), ended, self.registry, host.home.store)
+        closed = replace(head, status=status)
+        await Teller(host.home, host, self.sender, host.clock).tell(closed, record, error, ())
+        await let_expire(closed, ended, self.registry, host.home.store)
 
 
 async def begin_gates(runtime: Runtime) -> Gates:
