@@ -120,6 +120,20 @@ def asks(request, **_):
     request.headers["x-holdfast-scan"] = "true"
 
 
+async def test_a_server_may_scan_unasked():
+    async with opened() as table:
+        api = Api(table.app, scan=True)
+        for path in ("/v1/workflows", "/v1/actors"):
+            status, told = await api.get(path)
+            assert status == 200
+            assert len(told.get("executions", told.get("actors"))) == 1
+        boto = Boto(table.app, authenticate=lambda _request: "tester", scan=True)
+        assert (await boto.list_state_machines())["stateMachines"] == []
+        definition = json.dumps({"StartAt": "A", "States": {"A": {"Type": "Pass", "End": True}}})
+        made = await boto.create_state_machine(name="till", definition=definition, roleArn=ROLE)
+        assert (await boto.list_executions(stateMachineArn=made["stateMachineArn"]))["executions"] == []
+
+
 async def test_clients_of_the_api_of_state_machines_ask_by_a_header():
     async with opened() as table:
         boto = Boto(table.app, authenticate=lambda _request: "tester")

@@ -24,6 +24,7 @@ from holdfast.registrations import SERVED
 @click.option("--work", is_flag=True, help="Run a worker too, in the same process.")
 @click.option("--dashboard", is_flag=True, help="Serve the dashboard too, at /dashboard.")
 @click.option("--asl", is_flag=True, help="Speak Step Functions' protocol too: its SDKs can use this server.")
+@click.option("--scan", is_flag=True, help="On AWS, let every list read the whole table, which is billed.")
 @serving_options
 @on_home
 def serve(session: Session, /, *, work: bool, dashboard: bool, asl: bool, **options: Any) -> None:

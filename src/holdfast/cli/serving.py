@@ -38,6 +38,7 @@ class Serving(Struct, frozen=True, kw_only=True):
     log_level: str
     log_format: str
     asl: bool = False
+    scan: bool = False
 
 
 def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,7 +88,7 @@ def serve_app(session: Session, app: App, serving: Serving, *, work: bool, dashb
     authenticate = callers_of(serving.host, serving.tokens, signatures=serving.asl)
     begin_log(serving.log_level, serving.log_format)
     served_by_uvicorn = _uvicorn_server()
-    api = app.asgi(authenticate=authenticate, worker=work, dashboard=dashboard, asl=serving.asl)
+    api = app.asgi(authenticate=authenticate, worker=work, dashboard=dashboard, asl=serving.asl, scan=serving.scan)
     session.run(look_whether_it_opens, app)
     with listening(serving.host, serving.port) as listener:
         url = url_of(listener)

@@ -58,12 +58,14 @@ class Reader(Protocol):
 
 class Options(Struct, frozen=True, kw_only=True):
     """How an API is served. Without ``authenticate`` it serves only requests over the loopback interface. With
-    ``asl`` it speaks Step Functions' protocol too.
+    ``asl`` it speaks Step Functions' protocol too. With ``scan`` lists read the whole table of a home on AWS, where
+    else each request has to ask for that.
     """
 
     authenticate: Authenticate | None = None
     limits: HttpLimits = HttpLimits()
     asl: bool = False
+    scan: bool = False
 
 
 class ClientWait:
@@ -184,6 +186,8 @@ class Call:
         self.app = app
         self.request = request
         self.names = names
+        self.scans = options.scan
+        """Whether lists may read the whole table, though the request does not ask for that."""
         self._limits = options.limits
         self._patience = patience
         self._caller = caller

@@ -157,7 +157,7 @@ async def list_all(call: Call) -> Response:
         limit=query.count("limit", LISTED),
         waits_for=query.one("waits_for"),
         error=query.one("error") or "",
-        scan=query.flag("scan"),
+        scan=query.flag("scan") or call.scans,
     )
     if command.error:
         call.check_right(Right.INSPECT)  # who may not see the texts of errors finds nothing by them

@@ -45,7 +45,7 @@ async def list_actors(call: Call) -> Response:
         beginning=call.tenant,
         after=cursors.opened(query.one("after")),
         limit=query.count("limit", LISTED),
-        scan=query.flag("scan"),
+        scan=query.flag("scan") or call.scans,
     )
     page = await listed(call, command)
     told = [_actor(each) for each in page.items]

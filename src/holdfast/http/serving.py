@@ -25,6 +25,7 @@ def asgi(
     limits: HttpLimits | None = None,
     dashboard: Mounted | None = None,
     asl: bool = False,
+    scan: bool = False,
 ) -> AsgiApi:
     """The app's HTTP API as an ASGI 3 application: ``api = app.asgi(authenticate=...)``, ``uvicorn shop:api``.
 
@@ -34,14 +35,16 @@ def asgi(
     ``authenticate`` identifies the caller of a request: it returns a name, an ``hf.Caller`` with rights, or ``None``
     for an unknown caller. An ``hf.BearerTokens`` is one. Without it, only callbacks and health are open to requests
     that do not come over the loopback interface. ``dashboard`` is an ``hf.Dashboard``: pages for people below its path,
-    for the same callers. With ``asl`` it speaks Step Functions' protocol too, at the path ``/``.
+    for the same callers. With ``asl`` it speaks Step Functions' protocol too, at the path ``/``. With ``scan`` lists
+    read the whole table of a home on AWS without an index for them, which is billed; else a request has to ask for
+    that.
     """
     # An app that serves nothing loads nothing of this.
     from holdfast.http.api import Options  # noqa: PLC0415 - see above, it is loaded when it is used
     from holdfast.http.asgi import AsgiApi  # noqa: PLC0415 - see above, it is loaded when it is used
     from holdfast.http.limits import HttpLimits  # noqa: PLC0415 - see above, it is loaded when it is used
 
-    options = Options(authenticate=authenticate, limits=limits or HttpLimits(), asl=asl)
+    options = Options(authenticate=authenticate, limits=limits or HttpLimits(), asl=asl, scan=scan)
     return AsgiApi(app, options, works=worker, mounted=dashboard)
 
 
@@ -52,6 +55,7 @@ def lambda_handler(
     limits: HttpLimits | None = None,
     dashboard: Mounted | None = None,
     asl: bool = False,
+    scan: bool = False,
 ) -> LambdaHandler:
     """What AWS Lambda calls: ``handler = app.lambda_handler()`` in the module that the function's settings name.
 
@@ -62,7 +66,7 @@ def lambda_handler(
     ``asgi``, within ``limits``. ``http`` identifies callers, as ``authenticate`` does there: ``hf.BearerTokens``,
     ``hf.iam_caller``, or a function of your own. Callbacks and health are then open to all callers. Without ``http``
     such requests raise ``ConfigurationError``. ``dashboard`` is an ``hf.Dashboard``, for the same callers; with ``asl``
-    it speaks Step Functions' protocol to them too.
+    it speaks Step Functions' protocol to them too; ``scan`` is that of ``asgi``.
     """
     # An app without a function, or without HTTP, loads nothing of this.
     from holdfast.runtime.lambda_ import (  # noqa: PLC0415 - see above, it is loaded when it is used
@@ -80,5 +84,5 @@ def lambda_handler(
     from holdfast.http.lambda_front import HttpFront  # noqa: PLC0415 - see above, it is loaded when it is used
     from holdfast.http.limits import HttpLimits  # noqa: PLC0415 - see above, it is loaded when it is used
 
-    options = Options(authenticate=http, limits=limits or HttpLimits(), asl=asl)
+    options = Options(authenticate=http, limits=limits or HttpLimits(), asl=asl, scan=scan)
     return LambdaHandler(app, HttpFront(app, options, dashboard))

@@ -48,14 +48,14 @@ class Service(Struct, frozen=True):
             raise invalid_token() from None
 
     async def check_list(self) -> None:
-        """Refuse a list that would read the whole table, which is billed, unless a header asks for that. Raises
-        ``Fault``.
+        """Refuse a list that would read the whole table, which is billed, unless a header or the server's options ask
+        for that. Raises ``Fault``.
         """
-        scan = list(self.call.request.header_values(SCAN_HEADER)) == ["true"]
+        scan = self.call.scans or list(self.call.request.header_values(SCAN_HEADER)) == ["true"]
         try:
             await refuse_scan(self.call.app.runtime().home, scan=scan)
         except InvalidInput as error:
-            raise invalid_request(f"{error}. Or send the header {SCAN_HEADER}: true") from None
+            raise invalid_request(f"{error}. Or send the header {SCAN_HEADER}: true, or serve with scan") from None
 
     def page(self, name: str, told: list[Answer], cursor: str | None) -> Answer:
         """A page as it is answered."""
