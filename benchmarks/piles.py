@@ -3,7 +3,8 @@
 ``children``: one execution calls many, and ends when all of them have. ``overdue``: executions were started while no
 worker ran, as after an outage, and then workers start. In both a few workers, each a process with a home of its own,
 work until nothing is left. Each execution has one step, and each worker notes which steps it ran: one that ran twice is
-a repeat.
+a repeat. All share the processors of one machine, so what each of them took of these is told too (on Linux): a service
+would have its own.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import time
 import urllib.request
 from collections import Counter
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 import holdfast as hf
@@ -39,6 +42,7 @@ class Ran(Struct):
     """The steps that ran in one process: the number of the execution, and when."""
 
     steps: list[tuple[int, float]] = []
+    processor_seconds: float = 0.0
 
 
 class Worked(Struct, frozen=True):
@@ -87,6 +91,7 @@ async def work(url: str, endpoint: str) -> Ran:
             if len(ran.steps) != seen:
                 seen, since = len(ran.steps), time.monotonic()
             await asyncio.sleep(LOOK_SECONDS)
+    ran.processor_seconds = time.process_time()
     return ran
 
 
@@ -119,13 +124,32 @@ def worker(url: str, endpoint: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=child_environment())
 
 
-def told_by(workers: list[subprocess.Popen[str]]) -> list[list[tuple[int, float]]]:
-    """The steps that they ran, when nothing is left."""
+def told_by(workers: list[subprocess.Popen[str]]) -> list[Ran]:
+    """What they ran, when nothing is left."""
     for each in workers:
         assert each.stdin is not None
         each.stdin.write("\n")
         each.stdin.flush()
-    return [json.loads(each.communicate()[0].splitlines()[-1]) for each in workers]
+    return [msgspec.json.decode(each.communicate()[0].splitlines()[-1], type=Ran) for each in workers]
+
+
+def processor_seconds(of: str) -> float:
+    """What the children of this process whose command line has these words have taken of the processors."""
+    ticks = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[1]) == os.getpid() and of in (folder / "cmdline").read_text():
+                ticks += int(fields[11]) + int(fields[12])
+        except OSError:
+            continue  # it has ended meanwhile
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def taken_by_others() -> Counter[str]:
+    """What emulator and proxy have taken of the processors, in seconds."""
+    others = {"emulator": "DynamoDBLocal.jar", "proxy": "holdfast.testing.hostile"}
+    return Counter({name: processor_seconds(words) for name, words in others.items()})
 
 
 def requests_at(endpoint: str) -> Counter[str]:
@@ -140,7 +164,7 @@ def measure(options: argparse.Namespace, endpoint: str) -> Worked:
     url = asyncio.run(new_home(endpoint))
     if options.what == "overdue":
         asyncio.run(pile_up(url, endpoint, options.count))
-    before, began = requests_at(endpoint), time.time()
+    before, took, began = requests_at(endpoint), taken_by_others(), time.time()
     workers = [worker(url, endpoint) for _ in range(options.workers)]
     for each in workers:
         assert each.stdout is not None
@@ -149,9 +173,11 @@ def measure(options: argparse.Namespace, endpoint: str) -> Worked:
     if options.what == "children":
         began = time.time()
         ended_at = asyncio.run(call_all(url, endpoint, options.count))
-    steps = told_by(workers)
+    ran = told_by(workers)
     asked = requests_at(endpoint) - before
-    return show(options, steps, began, ended_at, asked)
+    took = taken_by_others() - took
+    took["workers"] = sum(each.processor_seconds for each in ran)
+    return show(options, [each.steps for each in ran], began, ended_at, asked, took)
 
 
 def show(
@@ -160,6 +186,7 @@ def show(
     began: float,
     ended_at: float,
     asked: Counter[str],
+    took: Counter[str],
 ) -> Worked:
     """Print what came of it."""
     numbers = Counter(number for part in steps for number, _ in part)
@@ -172,6 +199,8 @@ def show(
     print(f"  first after       {first - began:.1f} s")
     print(f"  each worker ran   {sorted(map(len, steps))}; {found.repeats} ran twice")
     print(f"  requests          {asked.total() / max(1, found.ended):.1f} for each: {dict(asked)}")
+    told = ", ".join(f"{name} {each:.0f} s" for name, each in took.items())
+    print(f"  processor time    {told}; {1000 * took.total() / max(1, found.ended):.1f} ms for each")
     about = described()
     where = f"{about['date']}, {about['commit']}, {about['machine']['processor']}"
     print(f"  {where}, load {os.getloadavg()[0]:.1f}", flush=True)
@@ -180,4 +209,4 @@ def show(
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(work(*sys.argv[1:])).steps))
+    print(msgspec.json.encode(asyncio.run(work(*sys.argv[1:]))).decode())

@@ -59,7 +59,7 @@ class LimitedCall(Struct, frozen=True):
         return Timed(self.live.now_ms(), self.operation.id)
 
     async def perform(self, attempt: Attempt) -> Arrival | Timed:
-        """Wait for the permits of an attempt, then for a thread if it needs one, and perform it. A call that waits for a
+        """Wait for the permits of an attempt, then for a thread if it needs one, and perform it. What waits for a
         permit has no thread.
         """
         hold = self._hold()
