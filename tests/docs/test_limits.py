@@ -34,6 +34,8 @@ INTERNAL = {
     "asl.validation.maps.MOST_ITEMS": "a rule of the language, told as a diagnostic",
     "asl.validation.states.NAME_CHARACTERS": "a rule of the language, told as a diagnostic",
     "backends.aws.blobs.INLINE_BYTES": "where a blob is kept",
+    "backends.aws.direct.answers.LONGEST_BODY_BYTES": "a longer answer is none of DynamoDB's",
+    "backends.aws.direct.answers.LONGEST_HEAD_BYTES": "a longer answer is none of DynamoDB's",
     "backends.aws.enclosing.LARGEST_MESSAGE_BYTES": "larger messages are items of their own",
     "backends.aws.enclosing.MOST_BYTES": "further messages are items of their own",
     "backends.aws.gathering.MOST_BYTES": "further messages go with the next write",

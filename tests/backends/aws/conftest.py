@@ -98,7 +98,7 @@ def open_store(client: Any, new_url: Callable[[], Awaitable[str]]) -> Callable[.
 
     async def make(wrap: Callable[[Connection], Any] = lambda connection: connection, **options: Any) -> DynamoStore:
         table = parse_address(await new_url()).table
-        connection = wrap(ThreadedConnection(None, None, client=hostile.client(hostile.EXACT)))
+        connection = wrap(hostile.connection(hostile.EXACT))
         transport = Transport(connection, table, random=Random(7))
         return DynamoStore(transport, table, **options)
 

@@ -21,6 +21,7 @@ from tests.backends.aws.rough import RoughDatabase
 from tests.backends.aws.world import CHANGES
 
 from holdfast.backends.aws.connection import Connection
+from holdfast.backends.aws.direct.messages import Refused
 from holdfast.items import Bounds
 from holdfast.testing import Scenario, run_scenario
 from holdfast.testing.process import Process
@@ -64,7 +65,7 @@ class CuttingConnection(LaggingConnection):
             return await super().send(operation, parameters)
         self._suffered[cut] += 1
         if cut is not Cut.BEFORE:
-            with contextlib.suppress(ClientError):
+            with contextlib.suppress(ClientError, Refused):
                 await super().send(operation, parameters)
         if cut is Cut.LOST:
             raise ReadTimeoutError(endpoint_url="http://127.0.0.1")

@@ -11,6 +11,7 @@ from typing import Any
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 
 from holdfast.backends.aws.connection import Connection
+from holdfast.backends.aws.direct.messages import Refused
 
 ENDPOINT = "http://127.0.0.1"
 
@@ -72,7 +73,7 @@ class FaultyConnection:
         self.suffered[fault] += 1
         if (before := NOT_APPLIED.get(fault) or S3_NOT_APPLIED.get(fault)) is not None:
             raise before(operation)
-        with contextlib.suppress(ClientError):  # a refusal is an answer too, and gets lost like any other
+        with contextlib.suppress(ClientError, Refused):  # a refusal is an answer too, and gets lost like any other
             await self.connection.send(operation, parameters)
         await self.meanwhile()
         raise APPLIED[fault](operation)

@@ -17,6 +17,8 @@ from tests.backends.aws.lean import LeanClient
 from tests.backends.aws.local import credentials, shared_client, shared_server
 
 from holdfast.backends.aws.connection import new_client
+from holdfast.backends.aws.direct import DirectConnection
+from holdfast.backends.aws.direct.surroundings import look_around
 from holdfast.testing.hostile import (
     HOSTILE,
     Cuts,
@@ -70,6 +72,13 @@ def client(rules: Rules = OFTEN) -> Any:
         return shared_client()
     with credentials():
         return new_client("eu-west-1", _proxy(rules).url)
+
+
+def connection(rules: Rules = OFTEN) -> DirectConnection:
+    """A connection of a home of its own, on the loop that runs, as homes have one."""
+    endpoint = _proxy(rules).url if is_hostile() else shared_server().endpoint
+    with credentials():
+        return DirectConnection("eu-west-1", endpoint, found=look_around("eu-west-1", endpoint, "dynamodb"))
 
 
 @functools.cache

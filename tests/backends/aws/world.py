@@ -18,7 +18,7 @@ from tests.backends.aws.tearing import Tears
 
 from holdfast.backends.aws import Bells, DynamoStore, LocalDoorbell, Transport
 from holdfast.backends.aws.blobs import INLINE_BYTES
-from holdfast.backends.aws.connection import Connection, ThreadedConnection, perform
+from holdfast.backends.aws.connection import Connection, perform
 from holdfast.backends.aws.enclosing import Action, enclosed_in
 from holdfast.backends.aws.layout import DUE_INDEX, decode
 from holdfast.backends.aws.requests import BOUNDS, Writing
@@ -63,8 +63,7 @@ class DynamoHomes:
 
     async def open(self) -> Home:
         owner = f"aws-{new_id()[:12]}"
-        connection = ThreadedConnection(None, None, client=hostile.client())
-        store = DynamoStore(Transport(connection, self.table, random=Random(owner)), self.table)
+        store = DynamoStore(Transport(hostile.connection(), self.table, random=Random(owner)), self.table)
         return Home(
             url=f"aws://{self.table}",
             owner=owner,

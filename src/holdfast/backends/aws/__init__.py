@@ -19,6 +19,8 @@ from holdfast.backends.aws.cleaner import DynamoCleaner
 from holdfast.backends.aws.cleaning import Cleaned, Hands, Tell, clean, untold
 from holdfast.backends.aws.connection import Connection, ThreadedConnection
 from holdfast.backends.aws.dead_letters import SqsDeadLetters
+from holdfast.backends.aws.direct import DirectConnection
+from holdfast.backends.aws.direct.messages import DYNAMODB, SQS, Service
 from holdfast.backends.aws.doorbell import Bells, LocalDoorbell, SqsDoorbell
 from holdfast.backends.aws.growth import TableSize
 from holdfast.backends.aws.laggards import StreamLaggards, change_cover
@@ -52,7 +54,8 @@ class Address(Struct, frozen=True, kw_only=True):
 
     ``bucket`` is where large values go, under the prefix; without one they cannot be stored. ``bus`` is the name, or
     the ARN, of the bus for events. ``routes`` says which of several functions works on what, and ``function`` which one
-    of them this process is: see ``routes``.
+    of them this process is: see ``routes``. ``client=botocore`` has each request to the table
+    and the queues made by botocore, for tools that watch it (``direct``).
     """
 
     prefix: str
@@ -66,6 +69,7 @@ class Address(Struct, frozen=True, kw_only=True):
     events_endpoint: str | None = None
     routes: str | None = None
     function: str | None = None
+    client: str | None = None
 
     @property
     def table(self) -> str:
@@ -73,12 +77,23 @@ class Address(Struct, frozen=True, kw_only=True):
         return names.base(self.prefix)
 
     def connect(self) -> Connection:
-        """The transport to the table, with the credentials of the environment. Nothing is sent yet."""
-        return ThreadedConnection(self.region, self.endpoint)
+        """The transport to the table, with the credentials of the environment. Nothing is sent yet. Raises
+        ``ConfigurationError``.
+        """
+        return self._open(self.endpoint, DYNAMODB)
 
     def open_queues(self) -> Connection:
-        """The connection to SQS. Nothing is sent yet."""
-        return ThreadedConnection(self.region, self.sqs_endpoint or self.endpoint, "sqs")
+        """The connection to SQS. Nothing is sent yet. Raises ``ConfigurationError``."""
+        return self._open(self.sqs_endpoint or self.endpoint, SQS)
+
+    def _open(self, endpoint: str | None, service: Service) -> Connection:
+        match self.client:
+            case None:
+                return DirectConnection(self.region, endpoint, service)
+            case "botocore":
+                return ThreadedConnection(self.region, endpoint, service.name)
+            case other:
+                raise ConfigurationError(f"client= in the URL of a home on AWS is botocore or left out, not {other!r}")
 
     def bells(self, queue: Connection | None) -> Bellringer:
         """The sender of wake-ups, through this connection if it is given. Nothing is sent yet."""

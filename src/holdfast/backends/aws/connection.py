@@ -6,11 +6,14 @@ botocore is loaded when a connection is made, so that importing Holdfast costs n
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from holdfast.errors import ConfigurationError
+
+T = TypeVar("T")
 
 THREADS: Final = 16
 """The most requests of one process at once; others wait."""
@@ -43,14 +46,35 @@ def new_client(
 
     ``session`` is the id, the secret and the token of credentials that replace those of the environment.
     """
+    botocore = new_session()
+    if session is not None:
+        botocore.set_credentials(*session)
+    return client_of(botocore, region, endpoint, service, read_seconds=read_seconds)
+
+
+def new_session() -> Any:
+    """A session of botocore, with nothing of ours yet. Raises ``ConfigurationError`` if botocore is not installed."""
     try:
-        from botocore import __version__ as version  # noqa: PLC0415 - loaded when it is needed, and only then
-        from botocore.config import Config  # noqa: PLC0415 - loaded when it is needed, and only then
         from botocore.session import Session  # noqa: PLC0415 - loaded when it is needed, and only then
     except ImportError:
         raise ConfigurationError(
             "the home on AWS needs botocore: pip install '.[aws]' in a checkout of Holdfast"
         ) from None
+    return Session()
+
+
+def client_of(
+    session: Any,
+    region: str | None,
+    endpoint: str | None,
+    service: str = "dynamodb",
+    *,
+    read_seconds: float = READ_SECONDS,
+) -> Any:
+    """A client of this session, as ``new_client`` makes it."""
+    from botocore import __version__ as version  # noqa: PLC0415 - loaded when it is needed, and only then
+    from botocore.config import Config  # noqa: PLC0415 - loaded when it is needed, and only then
+
     config = Config(
         retries={"total_max_attempts": 1, "mode": "standard"},
         connect_timeout=CONNECT_SECONDS,
@@ -62,10 +86,7 @@ def new_client(
         parameter_validation=service != "dynamodb",
         user_agent=f"Botocore/{version} lib/holdfast",  # botocore's own is computed each time
     )
-    botocore: Any = Session()
-    if session is not None:
-        botocore.set_credentials(*session)
-    client: Any = botocore.create_client(service, region_name=region, endpoint_url=endpoint, config=config)
+    client: Any = session.create_client(service, region_name=region, endpoint_url=endpoint, config=config)
     client.meta.events.register("response-received", check_is_whole)
     return client
 
@@ -101,13 +122,15 @@ class ThreadedConnection:
         self._making = asyncio.Lock()
 
     async def send(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        loop = asyncio.get_running_loop()
         if self._client is None:
             async with self._making:
                 if self._client is None:
-                    self._client = await loop.run_in_executor(self._pool, new_client, *self._client_of)
-        answer: dict[str, Any] = await loop.run_in_executor(self._pool, perform, self._client, operation, parameters)
-        return answer
+                    self._client = await self.run(new_client, *self._client_of)
+        return await self.run(perform, self._client, operation, parameters)
+
+    async def run(self, work: Callable[..., T], *args: Any) -> T:
+        """Do something that waits, in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work, *args)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False)

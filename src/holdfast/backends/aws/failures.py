@@ -36,7 +36,7 @@ FORBIDDEN: Final = frozenset(
         "UnrecognizedClientException",
     }
 )
-NOT_SENT: Final = frozenset({"ConnectTimeoutError", "EndpointConnectionError", "ProxyConnectionError"})
+NOT_SENT: Final = frozenset({"ConnectTimeoutError", "EndpointConnectionError", "NotSent", "ProxyConnectionError"})
 NO_CREDENTIALS: Final = frozenset(
     {
         "CredentialRetrievalError",
