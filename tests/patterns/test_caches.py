@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from tests.patterns.shared import SharedCache
@@ -273,6 +274,23 @@ def test_after_an_invalidation_nobody_gets_the_old_value(tiers):
                 shop.prices["a"] += 1
                 await invalidate()
                 assert (await product("a")).price == shop.prices["a"]
+
+    run_virtual(main)
+
+
+def test_arguments_that_only_python_takes_for_equal_have_keys_of_their_own():
+    async def main():
+        app = hf.App("shop", home=_home)
+
+        @app.cache(ttl="10s")
+        async def told(of: Any) -> str:
+            return repr(of)
+
+        async with app:
+            for _ in range(2):
+                assert [await told(of) for of in (1, True, "1", "true")] == ["1", "True", "'1'", "'true'"]
+            told._signature = None  # a hit does not encode its argument again
+            assert await told("1") == "'1'"
 
     run_virtual(main)
 

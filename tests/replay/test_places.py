@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from types import CodeType
 
-from holdfast.replay.places import waiting_place
+from holdfast.replay import places
+from holdfast.replay.places import user_code_of, waiting_place
 
 HERE = "tests/replay/test_places.py"
 
@@ -49,3 +51,14 @@ async def test_it_looks_into_awaited_generators():
     coroutine.send(None)
     assert waiting_place(coroutine) == f"{HERE}:{spins.__code__.co_firstlineno + 1}"
     coroutine.close()
+
+
+async def test_looking_asks_for_the_frame_of_the_users_innermost_coroutine_alone(monkeypatch):
+    task, asked, frame = asyncio.create_task(calls()), list[CodeType](), places._Held.frame.fget
+    monkeypatch.setattr(places._Held, "frame", property(lambda held: asked.append(held.code) or frame(held)))
+    await asyncio.sleep(0)
+    assert waiting_place(task.get_coro())
+    assert user_code_of(task.get_coro())
+    assert asked == [waits_inside_of_a_library.__code__] * 2
+    task.cancel()
+    await asyncio.wait([task])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
@@ -75,14 +75,14 @@ class Kept:
     __slots__ = ("_by_key",)
 
     def __init__(self) -> None:
-        self._by_key: dict[object, object] = {}
+        self._by_key: dict[object, Any] = {}
 
     def get(self, key: object, make: Callable[[], T]) -> T:
         """What ``make`` answered when ``key`` was first asked for."""
-        found = self._by_key.get(key)
+        found: T | None = self._by_key.get(key)
         if found is None:
             found = self._by_key[key] = make()
-        return cast("T", found)
+        return found
 
     async def close(self) -> None:
         """Close what can be closed, the newest first."""

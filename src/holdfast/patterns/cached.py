@@ -10,6 +10,7 @@ from random import Random
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from holdfast import ids
+from holdfast.bounded import Bounded
 from holdfast.codec.jsontext import with_one_form_of_numbers
 from holdfast.codec.signature import Signature, signature_of
 from holdfast.containment import contained, contained_call
@@ -23,6 +24,9 @@ R = TypeVar("R")
 
 LONGEST_KEY_CHARACTERS: Final = 200
 """Arguments whose JSON is longer are replaced by their digest."""
+
+PLAIN: Final = frozenset((str, int))
+"""The types of an only argument whose key is remembered."""
 
 HIGHEST_VERSION: Final = 2**53
 """The highest version: whole numbers up to here are exact everywhere, in Redis too."""
@@ -83,22 +87,24 @@ class Cached(Generic[P, R]):
         self._rules = rules
         self._version = version
         self._signature: Signature = signature_of(function, f"cached function {name!r}")
+        self._decode: Callable[[bytes], R] = self._signature.result.decode
+        self._keys = Bounded[str | int, str](rules.max_entries)
 
     def __repr__(self) -> str:
         return f"<Cached {self.name!r}>"
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The function's result, or a recent one. Raises what the function raises."""
-        tiers, key = self._tiers(), self._key(args, kwargs)
+        tiers, key = self._connect().kept.get(self, self._open), self._key(args, kwargs)
         value = tiers.peek(key)
         if value is None:
             value = await tiers.get(key, lambda: self._load(args, kwargs))
         try:
-            return cast("R", self._signature.result.decode(value))
+            return self._decode(value)
         except SerializationError:  # written by code with another type of result
             await tiers.forget(key)
         value = await tiers.get(key, lambda: self._load(args, kwargs))
-        return cast("R", self._signature.result.decode(value))
+        return self._decode(value)
 
     async def invalidate(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Read these arguments from the source next time, and let no call under way store an older answer.
@@ -132,10 +138,18 @@ class Cached(Generic[P, R]):
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """``1`` and ``1.0`` are one key: an ``int`` that is passed for a ``float`` is found, and voided, as that."""
-        key = with_one_form_of_numbers(self._signature.fingerprint_bytes(args, kwargs))
-        if len(key) > LONGEST_KEY_CHARACTERS:
-            return hashlib.sha256(key).hexdigest()
-        return key.decode()
+        if len(args) == 1 and not kwargs and type(args[0]) in PLAIN:  # neither equals anything else, such as 1.0
+            return self._keys.get(args[0]) or self._new_key(args, kwargs, remembered_as=args[0])
+        return self._new_key(args, kwargs)
+
+    def _new_key(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, remembered_as: str | int | None = None) -> str:
+        data = with_one_form_of_numbers(self._signature.fingerprint_bytes(args, kwargs))
+        if len(data) > LONGEST_KEY_CHARACTERS:
+            return hashlib.sha256(data).hexdigest()
+        key = data.decode()
+        if remembered_as is not None:
+            self._keys[remembered_as] = key
+        return key
 
     async def _load(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Loaded:
         function: Callable[..., Coroutine[Any, Any, R]] = self._function

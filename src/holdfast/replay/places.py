@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from traceback import walk_tb
 from types import CodeType, FrameType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import holdfast
 from holdfast.texts import told_place
@@ -50,16 +50,18 @@ def waiting_place(coroutine: Any) -> str:
 
     It is the line of a library if the coroutine has passed none of the user's.
     """
-    return _innermost([(frame.f_code, frame.f_lineno) for frame in frames_of_awaitable(coroutine)])
+    held = list(_held_by(coroutine))
+    chosen = _chosen([each.code for each in held])
+    return "" if chosen is None or (line := held[chosen].line()) is None else told_place(*line)
 
 
 def user_code_of(coroutine: Any) -> Place | None:
     """The innermost code of the user's own at which a coroutine waits, and the line; ``None`` if there is none."""
-    found: Place | None = None
-    for frame in frames_of_awaitable(coroutine):
-        if _is_users(frame.f_code.co_filename):
-            found = (frame.f_code, frame.f_lineno)
-    return found
+    found: _Held | None = None
+    for held in _held_by(coroutine):
+        if _is_users(held.code.co_filename):
+            found = held
+    return None if found is None or (line := found.line()) is None else (found.code, line[1])
 
 
 @lru_cache(maxsize=1_000)
@@ -73,13 +75,18 @@ def place_of_error(error: BaseException) -> str:
 
 
 def _innermost(places: Sequence[Place]) -> str:
-    theirs = [place for place in places if not place[0].co_filename.startswith(_OURS)]
-    own = [place for place in theirs if not _is_of_a_library(place[0].co_filename)]
-    for found in (own, theirs, places):
-        if found:
-            code, line = found[-1]
-            return told_place(code.co_filename, line)
-    return ""
+    chosen = _chosen([code for code, _ in places])
+    if chosen is None:
+        return ""
+    code, line = places[chosen]
+    return told_place(code.co_filename, line)
+
+
+def _chosen(codes: Sequence[CodeType]) -> int | None:
+    """Which of these, the outermost first, is the innermost of the user's own, else of a library, else of all."""
+    theirs = [number for number, code in enumerate(codes) if not code.co_filename.startswith(_OURS)]
+    own = [number for number in theirs if not _is_of_a_library(codes[number].co_filename)]
+    return next((found[-1] for found in (own, theirs, range(len(codes))) if found), None)
 
 
 def _is_of_a_library(file: str) -> bool:
@@ -91,14 +98,40 @@ def is_of_user(file: str) -> bool:
     return not file.startswith(_NOT_THE_USERS)
 
 
-def frames_of_awaitable(awaitable: Any) -> Iterator[FrameType]:
+class _Held(NamedTuple):
+    """A coroutine or generator in a chain of awaits. Python makes the frame of one when it is asked for, and keeps it,
+    184 bytes or more, until it ends: so the frame is asked for only if its line is wanted.
+    """
+
+    holder: Any
+    kind: str
+
+    @property
+    def code(self) -> CodeType:
+        code: CodeType = getattr(self.holder, f"{self.kind}_code")
+        return code
+
+    @property
+    def frame(self) -> FrameType | None:
+        """``None`` if it has ended."""
+        frame: FrameType | None = getattr(self.holder, f"{self.kind}_frame")
+        return frame
+
+    def line(self) -> tuple[str, int] | None:
+        """Where it waits: the file and the line."""
+        return None if (frame := self.frame) is None else (self.code.co_filename, frame.f_lineno)
+
+
+def _held_by(awaitable: Any) -> Iterator[_Held]:
     """From the outermost to the innermost: coroutines, generators that are awaited, asynchronous generators."""
     while awaitable is not None:
-        for kind in ("cr", "gi", "ag"):
-            frame: FrameType | None = getattr(awaitable, f"{kind}_frame", None)
-            if frame is not None:
-                yield frame
-                break
-        else:
+        kind = next((kind for kind in ("cr", "gi", "ag") if hasattr(awaitable, f"{kind}_code")), None)
+        if kind is None:
             return
+        yield _Held(awaitable, kind)
         awaitable = getattr(awaitable, f"{kind}_yieldfrom" if kind == "gi" else f"{kind}_await", None)
+
+
+def frames_of_awaitable(awaitable: Any) -> Iterator[FrameType]:
+    """Those of coroutines and generators that wait for each other, from the outermost to the innermost."""
+    return (frame for held in _held_by(awaitable) if (frame := held.frame) is not None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -108,8 +109,15 @@ class Workflows(Struct, frozen=True):
         published = record.published
         if workflow.is_pinned and host.home.versions is not None:
             published = host.home.versions.own or published
-        # The bytes of its input would keep the whole body of the head in memory.
-        kept = replace(record, input=record.input.copy(), waits=None, published=published)
+        # The bytes of its input would keep the whole body of the head in memory. Its names are those of many others.
+        kept = replace(
+            record,
+            workflow=intern(record.workflow),
+            version=intern(record.version),
+            input=record.input.copy(),
+            waits=None,
+            published=published,
+        )
         execution = Execution(head, workflow, self._live(head, kept, host), record.waits)
         execution.is_saved = published == record.published
         return execution
