@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from holdfast.app import LIMIT_BYTES
 from holdfast.asl.events import Event
 from holdfast.asl.frames import Bounds
 from holdfast.asl.reading import events_of
+from holdfast.asl.states import mapping
 from holdfast.asl.validation import validate
 from holdfast.testing import PATIENT, VirtualClock, run_virtual
 
@@ -24,7 +26,12 @@ def nested(levels: int, innermost: Any = 0) -> Any:
 
 
 def ran(
-    definition: dict[str, Any], *, input: Any = None, bounds: Bounds | None = None, limit_bytes: int = SMALL_BYTES
+    definition: dict[str, Any],
+    *,
+    input: Any = None,
+    bounds: Bounds | None = None,
+    limit_bytes: int = SMALL_BYTES,
+    fails: bool = False,
 ) -> tuple[Any, list[Event]]:
     """What one execution comes to on an app with a small limit, and its events."""
     app = hf.App("asl", home="memory://", clock=VirtualClock(), limits=PATIENT, limit_bytes=limit_bytes)
@@ -35,7 +42,10 @@ def ran(
 
     async def main() -> tuple[Any, list[Event]]:
         async with app.worker():
-            answer = await ended(await machine.start(input, id="e"))
+            handle = await machine.start(input, id="e")
+            with suppress(hf.ExecutionFailed) if fails else nullcontext():
+                answer = None
+                answer = await ended(handle)
             _, events = await events_of(app.runtime(), "wf#m#e")
         return answer, events
 
@@ -81,6 +91,35 @@ def test_a_result_of_a_task_that_is_too_large_or_too_deep_is_caught_by_its_name(
     answer, _ = ran(states("Call", Call=caught, Caught=passing()))
     assert answer["Error"] == "States.DataLimitExceeded"
     assert cause in answer["Cause"]
+
+
+ITEMS = {"ProcessorConfig": {"Mode": "DISTRIBUTED"}, "StartAt": "I", "States": {"I": {"Type": "Succeed"}}}
+EACH = states("Each", Each={"Type": "Map", "ItemProcessor": ITEMS, "End": True})
+BEGUN = ["ExecutionStarted", "MapStateEntered", "MapStateStarted", "MapRunStarted", "MapRunFailed"]
+
+
+@pytest.mark.parametrize(("items", "selections"), [(400, 0), (40, 3)])
+def test_a_map_of_more_than_a_map_run_can_be_given_ends_before_it_is_built(items, selections, monkeypatch):
+    selected: list[int] = []
+    monkeypatch.setattr(mapping, "INPUT_LIMIT_BYTES", 1_000)
+    monkeypatch.setattr(mapping, "selected", lambda _visit, _all, item: selected.append(item.index) or "x" * 200)
+    (error, cause), events = ran(EACH, input=[0] * items)
+    assert error == "States.DataLimitExceeded"
+    assert "the items of the distributed Map take more than 1,000 bytes as JSON" in cause
+    assert max(selected, default=-1) == selections - 1
+    assert [each.type for each in events] == [*BEGUN, "MapStateFailed", "ExecutionFailed"]
+
+
+def test_a_map_run_that_ends_by_an_error_of_another_kind_fails_in_the_history(monkeypatch):
+    def broken(*_: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(mapping, "selected", broken)
+    with pytest.raises(hf.ExecutionFailed, match="a bug"):
+        ran(EACH, input=[0])
+    events = ran(EACH, input=[0], fails=True)[1]
+    assert [each.type for each in events] == [*BEGUN, "ExecutionFailed"]
+    assert events[-2].details == {"error": "ValueError", "cause": "a bug"}
 
 
 def test_a_machine_that_cannot_continue_as_new_says_so():

@@ -648,6 +648,18 @@ async def test_an_input_within_the_apps_limit_may_be_handed_on(world):
         assert await job("x" * 2_000_000, True) == 2_000_000
 
 
+async def test_a_new_run_has_no_input_over_the_apps_limit(world):
+    app = world.app(limit_bytes=1_000)
+
+    @app.workflow
+    async def job(text: str) -> str:
+        hf.continue_as_new(text + "x" * 2_000)
+
+    async with app.worker():
+        with pytest.raises(hf.ExecutionFailed, match="over the limit of 1,000 bytes"):
+            await job("")
+
+
 # ── I/O in a body ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 TOUCHES = {

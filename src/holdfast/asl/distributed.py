@@ -21,7 +21,7 @@ from holdfast.asl.frames import Cursor
 from holdfast.asl.machine import first_cursor, run_machine
 from holdfast.asl.maps.outcomes import Outcome, failure_of, outcomes_at
 from holdfast.asl.maps.writers import Results, written
-from holdfast.asl.orders import Child, MapCursor, MapOrder, items_of, maps_of
+from holdfast.asl.orders import ITEMS_OF_A_RUN, Child, MapCursor, MapOrder, items_of, maps_of
 from holdfast.asl.progress import UPDATE, Progress, Update, concurrency_in_force
 from holdfast.asl.quotas import EXPRESS_SECONDS
 from holdfast.asl.together import Ended, Together
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from holdfast.kernel.runtime import Declares
     from holdfast.replay.activation import Activation
 
-ITEMS_OF_A_RUN: Final = 1_000
 MOST_RUNS: Final = 20
 """A Map run continues as new after a thousand child executions, or after a twentieth of all if those are more: each run
 takes the list of all items along."""

@@ -5,7 +5,7 @@ order of their fields is kept.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -13,6 +13,9 @@ from holdfast import ids
 from holdfast.asl.jsontext import compact
 from holdfast.asl.timestamps import iso_milliseconds
 from holdfast.workflows.record import DERIVED_ID_MARK
+
+ITEMS_OF_A_RUN: Final = 1_000
+"""How many child executions of a Map run are started, at least, before it continues as new."""
 
 
 class Part(Struct, frozen=True, omit_defaults=True):
@@ -28,7 +31,8 @@ class Part(Struct, frozen=True, omit_defaults=True):
     @staticmethod
     def of(given: Any, value: Any, key: str | None = None, items: int = 1) -> Part:
         """The part of which the child gets ``given``: the ``value`` of an item, or a batch of ``items``."""
-        input, told = compact(given), compact(value)
+        input = compact(given)
+        told = input if value is given else compact(value)
         return Part(input, items, "" if told == input else told, key)
 
     def item(self, index: int) -> dict[str, Any]:

@@ -208,6 +208,7 @@ class Execution:
             live.registry.errors.rebuild,
             shared=live.shared,
             untouched=self._is_untouched,
+            limit_bytes=live.limit_bytes,
         )
         if live.host.telemetry.is_detailed and self._is_untouched and not entries:
             live.host.telemetry.detail("begun", partition=self._partition)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.errors import HoldfastError
 from holdfast.replay.activation import Activation
 from holdfast.replay.entries import Entry, Marked
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.record import ExecutionRecord
 
 
-def activation_of(
+def activation_of(  # noqa: PLR0913 - each named by its caller
     record: ExecutionRecord,
     workflow: DeclaredWorkflow,
     entries: Sequence[Entry],
@@ -33,13 +34,14 @@ def activation_of(
     shared: bytes = b"",
     looking: bool = False,
     untouched: bool = False,
+    limit_bytes: int = INPUT_LIMIT_BYTES,
     make: type[Activation] = Activation,
 ) -> Activation:
     """The activation of one run, not yet begun. Replay is strict if only this very code has worked on it (G13).
 
     ``entries`` are all that is recorded, notes included. ``shared``: see ``Recorded``. ``looking``: it serves a query,
-    and nothing will come of it. ``untouched``: no process has worked on the execution before. ``make``: a debugger has
-    an activation of its own.
+    and nothing will come of it. ``untouched``: no process has worked on the execution before. ``limit_bytes``: how
+    large the input of a new run may be. ``make``: a debugger has an activation of its own.
     """
     mark = CODE_MARK + workflow.version
     marks = {entry.id for entry in entries if isinstance(entry, Marked) and entry.id.startswith(CODE_MARK)}
@@ -70,6 +72,7 @@ def activation_of(
         nonce=record.nonce,
         signature=workflow.signature,
         shared=shared,
+        limit_bytes=limit_bytes,
     )
     return activation
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Protocol, TypeVar
 
+from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.errors import CompensationFailed, InvalidInput, NestedDurableCall
 from holdfast.kernel.unit import current_unit
 from holdfast.replay.loop import running_activation
@@ -95,6 +96,7 @@ class BodyScope:
     others.
     ``failed_sagas`` are the blocks whose undo gave up, with their errors: the execution ends with them.
     ``undone`` is there for a reader of the journal: the undos that the body asks for, and the steps that they undo.
+    ``limit_bytes`` is how large the input of a new run may be.
     """
 
     info: Callable[[], WorkflowInfo]
@@ -107,10 +109,11 @@ class BodyScope:
     shared: bytes = b""
     failed_sagas: dict[object, CompensationFailed] = field(default_factory=dict[object, CompensationFailed])
     undone: dict[str, str] | None = None
+    limit_bytes: int = INPUT_LIMIT_BYTES
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """Arguments for a new run of this workflow, checked and encoded."""
-        return self.signature.bind(args, kwargs, f"workflow {self.workflow!r}")
+        return self.signature.bind(args, kwargs, f"workflow {self.workflow!r}", self.limit_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,16 +57,15 @@ def _limit(visit: Visit, effective: Any, written: dict[str, Any], field: str) ->
 def batched(inputs: Sequence[tuple[Item, Any]], batcher: Batcher) -> Iterator[dict[str, Any]]:
     """The inputs of the child executions, in the order of the items."""
     batch: list[Any] = []
+    around = 0 if batcher.most_bytes is None else size_bytes(batcher.made([]))
+    size = around
     for _, given in inputs:
-        if batch and not _fits([*batch, given], batcher):
+        own = 0 if batcher.most_bytes is None else size_bytes(given) + len(",")
+        full = batcher.most_items is not None and len(batch) >= batcher.most_items
+        if batch and (full or (batcher.most_bytes is not None and size + own - len(",") > batcher.most_bytes)):
             yield batcher.made(batch)
-            batch = []
+            batch, size = [], around
         batch.append(given)
+        size += own
     if batch:
         yield batcher.made(batch)
-
-
-def _fits(items: list[Any], batcher: Batcher) -> bool:
-    if batcher.most_items is not None and len(items) > batcher.most_items:
-        return False
-    return batcher.most_bytes is None or size_bytes(batcher.made(items)) <= batcher.most_bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -13,23 +13,28 @@ from holdfast import ids
 from holdfast.asl import processing
 from holdfast.asl.branches import aborting, branch
 from holdfast.asl.definition import Map, Processor
-from holdfast.asl.errors import StatesError
+from holdfast.asl.ending import told_of
+from holdfast.asl.errors import DATA_LIMIT_EXCEEDED, StatesError
 from holdfast.asl.frames import inner
 from holdfast.asl.maps.batches import Batcher, batched
 from holdfast.asl.maps.items import Item, items_of, selected
 from holdfast.asl.maps.readers import items_read
 from holdfast.asl.maps.settings import concurrency_of, tolerance_of
 from holdfast.asl.maps.writers import writer_of
-from holdfast.asl.orders import MapOrder, Owner, Part, Tolerance, map_runs_of
+from holdfast.asl.orders import ITEMS_OF_A_RUN, MapOrder, Owner, Part, Tolerance, map_runs_of
 from holdfast.asl.processing import Left
 from holdfast.asl.together import together
 from holdfast.asl.visit import Visit
+from holdfast.codec.parameters import INPUT_LIMIT_BYTES
+from holdfast.failure import describe
 
 if TYPE_CHECKING:
     from holdfast.asl.frames import Frame, Run
     from holdfast.workflows.scope import BodyScope
 
 INLINE_CONCURRENCY: Final = 40
+
+LEAST_BYTES_OF_A_PART: Final = len('{"input":""},')
 
 
 async def mapped(run: Run, frame: Frame, visit: Visit, place: str) -> Left:
@@ -49,15 +54,17 @@ async def mapped(run: Run, frame: Frame, visit: Visit, place: str) -> Left:
     try:
         if state.item_reader is not None:
             items = await items_read(run, visit, effective)
-        inputs = [(item, selected(visit, effective, item)) for item in items]
+        inputs = ((item, selected(visit, effective, item)) for item in items)
         if processor.distributed:
-            order = _order(frame, visit, effective, inputs, concurrency, tolerance)
+            count = len(items) if state.item_batcher is None else 0
+            order = _order(run, frame, visit, effective, inputs, count, concurrency, tolerance)
             result = await run.maps.distribute(run, order, map_run)
         else:
-            result = await _ran(run, frame, visit, place, inputs, concurrency)
-    except StatesError as error:
-        if processor.distributed:
-            frame.trail.note("MapRunFailed", error=error.error, cause=error.cause)
+            result = await _ran(run, frame, visit, place, list(inputs), concurrency)
+    except Exception as error:
+        if processor.distributed and run.activation.broken is None:  # else it goes on once there is code that fits
+            name, cause = (error.error, error.cause) if isinstance(error, StatesError) else told_of(describe(error))
+            frame.trail.note("MapRunFailed", error=name, cause=cause)
         raise
     if processor.distributed:
         frame.trail.note("MapRunSucceeded")
@@ -109,10 +116,12 @@ def _frame(frame: Frame, visit: Visit, processor: Processor, path: str, item: It
 
 
 def _order(
+    run: Run,
     frame: Frame,
     visit: Visit,
     effective: Any,
-    inputs: Sequence[tuple[Item, Any]],
+    inputs: Iterable[tuple[Item, Any]],
+    count: int,
     concurrency: int,
     tolerance: Tolerance,
 ) -> MapOrder:
@@ -123,18 +132,39 @@ def _order(
         owner=Owner.of(frame.context, state.label or state.name),
         processor=processor.text,
         express=processor.execution_type == "EXPRESS",
-        parts=tuple(_parts(state, visit, effective, inputs)),
+        parts=_together(_parts(state, visit, effective, inputs), count, run.quota.limit_bytes),
         concurrency=concurrency,
         tolerance=tolerance,
         writer=writer_of(visit, effective),
     )
 
 
-def _parts(state: Map, visit: Visit, effective: Any, inputs: Sequence[tuple[Item, Any]]) -> Iterator[Part]:
+def _together(parts: Iterable[Part], count: int, limit_bytes: int) -> tuple[Part, ...]:
+    """All of them, at least ``count``. Raises ``States.DataLimitExceeded`` once they are more than a Map run may get.
+
+    One that continues as new is given them again, as an input of the app.
+    """
+    most = INPUT_LIMIT_BYTES
+    found: list[Part] = []
+    size = count * LEAST_BYTES_OF_A_PART
+    for part in parts if size <= most else ():
+        found.append(part)
+        size += len(part.input) + len(part.value) + (LEAST_BYTES_OF_A_PART if len(found) > count else 0)
+        if len(found) > ITEMS_OF_A_RUN:
+            most = min(most, limit_bytes)
+        if size > most:
+            break
+    if size <= most:
+        return tuple(found)
+    told = f"the items of the distributed Map take more than {most:,} bytes as JSON"
+    raise StatesError(DATA_LIMIT_EXCEEDED, f"{told}. Batch them, or pass references to what is stored elsewhere")
+
+
+def _parts(state: Map, visit: Visit, effective: Any, inputs: Iterable[tuple[Item, Any]]) -> Iterator[Part]:
     if state.item_batcher is None:
         yield from (Part.of(given, item.value, None if item.key is UNSET else item.key) for item, given in inputs)
         return
-    batches = batched(inputs, Batcher.of(visit, effective, state.item_batcher))
+    batches = batched(list(inputs), Batcher.of(visit, effective, state.item_batcher))
     for batch in batches:
         yield Part.of(batch, batch, items=len(batch["Items"]))
 

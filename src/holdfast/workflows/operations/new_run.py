@@ -13,7 +13,7 @@ def continue_as_new(*args: Any, **kwargs: Any) -> NoReturn:
     """End this run and go on as a new one of the same execution: other arguments, an empty journal.
 
     Signals not yet taken are carried over; everything else that is still running is cancelled. Refused inside
-    ``hf.saga()`` (``InvalidInput``).
+    ``hf.saga()`` (``InvalidInput``), and with arguments over the app's ``limit_bytes`` (``PayloadTooLarge``).
     """
     activation = activation_for("hf.continue_as_new")
     if activation.loop.evicting:
