@@ -295,6 +295,8 @@ LOCAL = [
     ("localhost:8080", "null", 403),
     ("evil.example:8080", None, 403),
     ("127.0.0.1.evil.example", None, 403),
+    ("sync-states.localhost:8080", None, 200),
+    ("states.localhost.evil.example", None, 403),
     ("", None, 403),
 ]
 

@@ -12,7 +12,7 @@ from typing import Final
 from holdfast.http.api import Served
 from holdfast.http.authentication import Caller, Signed, bearer_token, unauthenticated
 from holdfast.http.messages import Loopback, Remote, Request, Vouched
-from holdfast.http.network import is_loopback_host
+from holdfast.http.network import is_below_localhost, is_loopback_host
 from holdfast.http.problems import Problem
 from holdfast.http.signatures import signature_of
 
@@ -54,7 +54,7 @@ def _check_source(request: Request) -> None:
                 "this server has no authentication, so it serves this machine only: give it authenticate=..., or tokens"
             )
     hosts = request.header_values("host")
-    if len(hosts) != 1 or not is_loopback_host(hosts[0]):
+    if len(hosts) != 1 or not (is_loopback_host(hosts[0]) or is_below_localhost(hosts[0])):
         raise Problem(403, "forbidden", "without authentication, call this server by its loopback address only")
     for origin in request.header_values("origin"):
         if origin.partition("://")[2] != hosts[0]:

@@ -25,7 +25,20 @@ def is_loopback_host(host: str) -> bool:
     >>> is_loopback_host("localhost:8080"), is_loopback_host("[::1]:80"), is_loopback_host("127.0.0.1.evil.example")
     (True, True, False)
     """
-    name = host.rpartition("]")[0].removeprefix("[") if host.startswith("[") else host
-    if not host.startswith("[") and host.count(":") == 1:
-        name = host.partition(":")[0]
+    name = _name_in(host)
     return name.lower() == "localhost" or is_loopback_address(name)
+
+
+def is_below_localhost(host: str) -> bool:
+    """Whether a ``Host`` header has a name below ``localhost``, which no other machine can have (RFC 6761, 6.3).
+
+    >>> is_below_localhost("sync-states.localhost:8080"), is_below_localhost("localhost.evil.example")
+    (True, False)
+    """
+    return _name_in(host).lower().endswith(".localhost")
+
+
+def _name_in(host: str) -> str:
+    if host.startswith("["):
+        return host.rpartition("]")[0].removeprefix("[")
+    return host.partition(":")[0] if host.count(":") == 1 else host
