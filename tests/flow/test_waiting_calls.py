@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 import holdfast as hf
+from holdfast.flow.permits import lenders_of
 from holdfast.testing import VirtualClock, run_virtual
 
 
@@ -102,5 +105,35 @@ def test_a_call_of_two_limits_is_not_passed_over_for_ever(memory_world) -> None:
                 await two.both(0.0)
             for task in busy:
                 task.cancel()
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("ends", ["stops", "dies"])
+def test_calls_of_a_process_that_ends_go_on_in_another_one(memory_world, monkeypatch, ends: str) -> None:
+    """Though they had left memory, and are only due within a minute."""
+
+    async def main() -> None:
+        first, second = (memory_world.app("shop", clock=VirtualClock()) for _ in range(2))
+        two, there = Two(first), Two(second)
+        loop = asyncio.get_running_loop()
+        async with second.worker():
+            async with first.worker():
+                long = await there.one.start(20.0)
+                await asyncio.sleep(1)
+                handles = [await two.one.start(0.1) for _ in range(5)]
+                await asyncio.sleep(11)  # they have left memory, and the loan says so
+                if ends == "dies":
+                    host, owner = first.runtime().host, first.runtime().home.owner
+                    assert host is not None
+                    for pool in lenders_of(first.runtime())._pools.values():
+                        pool._keeper.cancel()
+                        pool._waiting.clear()
+                    host.abandon()
+                    monkeypatch.setattr(second.runtime().home.doorbell, "alive", lambda each: each != owner)
+            since = loop.time()
+            elsewhere = [second.handle("one", handle.id) for handle in handles]
+            await asyncio.gather(second.handle("one", long.id), *elsewhere)
+            assert loop.time() - since < 15
 
     run_virtual(main)

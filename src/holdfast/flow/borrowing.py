@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from msgspec import Struct
 from holdfast.errors import Refused, StoreError
 from holdfast.flow.lending import (
     EMPTY,
+    OVER,
     Ask,
     Book,
     Lent,
@@ -47,6 +48,9 @@ RENEW_PART: Final = 3
 SOONEST_SECONDS: Final = 0.001
 """The clock cannot tell shorter times apart."""
 
+MOST_RUNG: Final = 1_000
+"""For so many executions a process that stops wakes others. The rest are due within a minute."""
+
 GIVE_BACK_SECONDS: Final = 2.0
 """So long a process that stops tries to give its loan back. Else it ends by itself."""
 
@@ -59,6 +63,7 @@ class Need(Struct, frozen=True, kw_only=True):
     tokens: int
     weights: tuple[int, ...]
     leaves: bool
+    parked: tuple[str, ...] = ()
 
 
 class Source(Struct, frozen=True, eq=False):
@@ -92,6 +97,19 @@ class Source(Struct, frozen=True, eq=False):
     def ring(self) -> None:
         """Have the others look, where that costs nothing."""
         notify(self.hint, self.runtime.home)
+
+    def check(self, partitions: Iterable[str]) -> None:
+        """Have these executions go on, here if this process works on them."""
+        host = self.runtime.host
+        for partition in partitions:
+            if host is None or not host.check(partition):
+                self.runtime.home.doorbell.ring(partition)
+
+    def leave_to_others(self, partitions: Sequence[str]) -> None:
+        """Have other processes go on with these executions, where that costs nothing."""
+        if self.runtime.home.invoker is None:
+            for partition in partitions[:MOST_RUNG]:
+                self.runtime.home.doorbell.ring(partition)
 
 
 class Moment(Struct, frozen=True, gc=False):
@@ -201,11 +219,14 @@ class Borrowing:
         for _ in range(MOST_TRIES):
             book = self._reconciled(item)
             now = source.runtime.clock.now_ms()
-            lent = self._decided(book, item, need(), now)
-            if not self._is_news(book, lent):
+            gone = self._gone(book, now)
+            left = [each for owner in sorted(gone) for each in book.loans[owner].parked]
+            lent = self._decided(book, item, need(), now, gone)
+            if not left and not self._is_news(book, lent):
                 self._note(lent)
                 return True
             if (refused := await self._written(book, lent, item, now)) is None:
+                source.check(left)  # they are due within a minute, if this process dies here
                 return True
             item = refused.item
         return False
@@ -218,7 +239,7 @@ class Borrowing:
         except (StoreError, TimeoutError):
             return  # it ends by itself
 
-    def _decided(self, book: Book, item: Item | None, need: Need, now: int) -> Lent:
+    def _decided(self, book: Book, item: Item | None, need: Need, now: int, gone: Collection[str]) -> Lent:
         ask = Ask(
             owner=self._source.runtime.home.owner,
             busy=need.busy,
@@ -227,9 +248,9 @@ class Borrowing:
             weights=need.weights,
             lead_us=self._lead_us,
             leaves=need.leaves,
+            parked=need.parked,
         )
         serial = now if item is None else item.revision + 1
-        gone = self._gone(book, now)
         return decide(book, ask, self.numbers, now=now, gone=gone, length_ms=self._source.length_ms, serial=serial)
 
     async def _written(self, book: Book, lent: Lent, item: Item | None, now: int) -> Refused | None:
@@ -317,7 +338,7 @@ class Borrowing:
             seen[owner] = first
             silent_ms = (time - first.at) * 1000
             is_silent = silent_ms > loan.length_ms + loan.length_ms // MARGIN_PART
-            if is_silent or now > loan.until + FAR_MS or not alive(owner):
+            if is_silent or loan.until == OVER or now > loan.until + FAR_MS or not alive(owner):
                 gone.add(owner)
         self._seen = seen
         return frozenset(gone)

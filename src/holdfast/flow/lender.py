@@ -14,6 +14,10 @@ stopped for longer than its    nothing begins by the loan that it had: it is con
 loan                           others were lent meanwhile counts
 a clock that jumps             a loan ends by two clocks here, the earlier one; for others when they have seen it for
                                its whole length without a renewal
+its end, while calls of it     its loan tells of them (``parked``): the process that removes it from the item has them
+wait that have left memory     go on. They are due within a minute, if that one dies before it does, or there is none
+an environment that freezes    it has given back what it did not use; if that has failed, its loan is over as that of
+                               a dead process, and begins nothing when it thaws
 =============================  ======================================================================================
 """
 
@@ -29,12 +33,13 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.backoff import Pauses
 from holdfast.errors import StoreUnavailable
-from holdfast.flow.borrowing import SOONEST_SECONDS, Borrowing, Moment, Need
+from holdfast.flow.borrowing import SOONEST_SECONDS, Borrowing, Need
 from holdfast.flow.line import Waiting
+from holdfast.flow.permit import Permit
 from holdfast.flow.tokens import Tokens
 
 if TYPE_CHECKING:
-    from holdfast.flow.borrowing import Source
+    from holdfast.flow.borrowing import Moment, Source
 
 POLL_SECONDS: Final = 1.0
 """So often a process looks that waits for permits of others, unless it hears of them earlier."""
@@ -45,43 +50,17 @@ FAILED_AGAIN_SECONDS: Final = 1.0
 PARKED_POLL_SECONDS: Final = 5.0
 """The same if nothing that waits is in memory."""
 
+MOST_NAMED: Final = 200
+MOST_NAMED_PAID: Final = 8
+"""Of how many calls that wait and are not in memory the loan tells, for whoever finds this process dead; and where the
+size of an item is paid for.
+"""
+
 ROUSED_SECONDS: Final = 1.0
 """So long what is to be had is left to a call that was roused for it, before the next one is."""
 
 MOST_AHEAD: Final = 32
 """How many more are roused than may begin, after some have not come, and until one comes."""
-
-
-class Permit:
-    """The permission for one call. It counts from when it is given until ``end``.
-
-    It can only be begun while the loan that it is from lasts, and its token may be used.
-    """
-
-    __slots__ = ("_pool", "is_begun", "is_over", "loan", "token")
-
-    def __init__(self, pool: Pool, loan: int, token: Moment | None) -> None:
-        self._pool = pool
-        self.token = token
-        self.loan = loan
-        self.is_begun = self.is_over = False
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether the call may begin now."""
-        pool = self._pool
-        return not self.is_over and pool.lasts(self.loan) and (self.token is None or pool.tokens.is_open(self.token))
-
-    def begin(self) -> None:
-        """The call begins. The caller has just seen that it is valid."""
-        self.is_begun = True
-        self._pool.begun(self)
-
-    def end(self) -> None:
-        """The call has ended, or does not begin."""
-        if not self.is_over:
-            self.is_over = True
-            self._pool.ended(self)
 
 
 class Pool:
@@ -95,6 +74,7 @@ class Pool:
         self.tokens = Tokens(source.runtime.clock)
         self._used = False
         self._heard = False
+        self._left: list[str] = []
         self._changes = self._changes_seen = 0
         self._permits_at = self._tokens_at = self._not_before = -math.inf
         self._changed = asyncio.Event()
@@ -126,9 +106,9 @@ class Pool:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
 
-    def park(self, ticket: int, weight: int, rouse: Callable[[], object]) -> None:
-        """Keep the place of a call that leaves memory, and call ``rouse`` when there is a permit for it."""
-        self._line_up(Waiting[Permit](ticket, weight, rouse=rouse))
+    def park(self, ticket: int, weight: int, rouse: Callable[[], object], partition: str) -> None:
+        """Keep the place of a call of this entity that leaves memory, and call ``rouse`` when there is a permit."""
+        self._line_up(Waiting[Permit](ticket, weight, rouse=rouse, partition=partition))
 
     def came(self, ticket: int) -> None:
         """A call that left memory is there again, and needs no place."""
@@ -231,7 +211,8 @@ class Pool:
     def _pump(self) -> None:
         """Give permits to those that wait, in their order. What is for those that are not in memory is left to them."""
         self.tokens.drop_late()
-        left, tokens = 0, list[Moment]()
+        left = 0
+        tokens: list[Moment] = []
         for waiting in list(self._waiting):
             if self._free - left < 1:
                 break
@@ -264,6 +245,7 @@ class Pool:
     def _go_on(self) -> None:
         self._changed.set()
         if self._keeper is None:  # in an empty context: nothing of the caller reaches it
+            self._permits_at = self._tokens_at = -math.inf
             self._keeper = asyncio.get_running_loop().create_task(self._keep(), context=Context())
             self._source.listen(self.heard)
 
@@ -359,8 +341,16 @@ class Pool:
         busy, waiting = self.busy, len(self._waiting)
         served = {each.ticket for each in self._served(waiting)}
         weights = tuple(each.weight for each in self._waiting if each.ticket not in served)
-        leaves = not (busy or waiting or self._used)
-        return Need(busy=busy, waiting=waiting, tokens=len(served), weights=weights, leaves=leaves)
+        leaves, parked = not (busy or waiting or self._used), self._left or self._parked
+        most = MOST_NAMED_PAID if self._source.runtime.home.writes_are_paid else MOST_NAMED
+        return Need(
+            busy=busy, waiting=waiting, tokens=len(served), weights=weights, leaves=leaves, parked=tuple(parked[:most])
+        )
+
+    @property
+    def _parked(self) -> list[str]:
+        """The entities whose calls wait and are not in memory."""
+        return [each.partition for each in self._waiting if each.partition]
 
     def _look_again(self, now: float) -> None:
         """Note when to look again, in the loop's time, if those that wait lack permits, and if they lack tokens."""
@@ -373,11 +363,30 @@ class Pool:
             seconds = loan.tokens_at / 1_000_000 - self._source.runtime.clock.now_ms() / 1000
             self._tokens_at = now + max(SOONEST_SECONDS, seconds)
 
-    async def close(self) -> None:
-        """Give back what is not in use."""
+    async def give_back(self) -> None:
+        """Give back what is not in use: nothing runs here for a while. Calls that are not in memory are due later."""
+        if not self._is_needed:
+            return
+        await self._stop()
+        self._waiting = [each for each in self._waiting if not each.partition]
+        try:
+            if self._loan.permits > self.busy:
+                self._used = False
+                await self._loan.give_back(self._need)
+        finally:
+            if self._is_needed:
+                self._go_on()
+
+    async def _stop(self) -> None:
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
-        if self._loan.permits:
+
+    async def close(self) -> None:
+        """Give back what is not in use, and leave to other processes the calls that are not in memory."""
+        await self._stop()
+        self._left, self._waiting = self._parked, [each for each in self._waiting if not each.partition]
+        if self._loan.permits or self._left:
             self._used = False
             await self._loan.give_back(self._need)
+        self._source.leave_to_others(self._left)

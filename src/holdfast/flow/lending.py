@@ -31,6 +31,9 @@ LONGEST_GRACE_US: Final = 1_000_000
 GRACE_PART: Final = 20
 """A token may be used for this part (1/n) of the rate's time after its moment, up to the longest."""
 
+OVER: Final = 0
+"""The end of a loan that was given back, and only tells what is left to others."""
+
 TURN_MS: Final = 1_000
 """With fewer permits than processes that want one, each keeps its permit for this long before it is another's turn."""
 
@@ -47,7 +50,8 @@ class Loan(Struct, frozen=True, array_like=True, gc=False):
 
     It begins nothing after ``until`` (milliseconds), by its own clock; the loan is ``length_ms`` long. ``since`` is
     when its permits changed last, or it began to want more. ``serial`` is the revision of the item that it was
-    written with: others see by it whether it was renewed.
+    written with: others see by it whether it was renewed. ``parked`` are executions of which calls wait and which are
+    not in memory: whoever finds the process gone has them go on.
     """
 
     permits: int
@@ -57,6 +61,7 @@ class Loan(Struct, frozen=True, array_like=True, gc=False):
     since: int
     serial: int
     length_ms: int
+    parked: tuple[str, ...] = ()
 
     @property
     def is_short(self) -> bool:
@@ -83,7 +88,8 @@ decode_book: Final = stored(Book, "the book of a limit")
 
 class Ask(Struct, frozen=True, kw_only=True):
     """What a process wants. ``busy`` permits are in use; ``waiting`` calls wait. It has ``tokens``, and wants more for
-    calls of these ``weights``; they come to it after ``lead_us``. ``leaves``: it wants nothing more for now.
+    calls of these ``weights``; they come to it after ``lead_us``. ``leaves``: it wants nothing more for now, and what
+    is ``parked`` is left to others.
     """
 
     owner: str
@@ -93,6 +99,7 @@ class Ask(Struct, frozen=True, kw_only=True):
     weights: tuple[int, ...] = ()
     lead_us: int = 0
     leaves: bool = False
+    parked: tuple[str, ...] = ()
 
 
 class Token(Struct, frozen=True, gc=False):
@@ -127,10 +134,17 @@ def decide(
     """
     others = {owner: loan for owner, loan in book.loans.items() if owner != ask.owner and owner not in gone}
     if ask.leaves and not ask.busy:
-        return Lent(replace(book, loans=others), 0, 0, _wait(others))
+        left = {ask.owner: Loan(0, 0, ask.waiting, OVER, now, serial, length_ms, ask.parked)} if ask.parked else {}
+        return Lent(replace(book, loans=others | left), 0, 0, _wait(others))
     wants = ask.waiting if numbers.permits is None else ask.busy + ask.waiting
     old = book.loans.get(ask.owner, Loan(0, 0, 0, 0, now, 0, length_ms))
-    mine = replace(old, wants=wants, waiting=ask.waiting, since=old.since if old.is_short or old.permits else now)
+    mine = replace(
+        old,
+        wants=wants,
+        waiting=ask.waiting,
+        parked=ask.parked,
+        since=old.since if old.is_short or old.permits else now,
+    )
     permits, target = _permits(mine, others, ask, numbers, now)
     since = mine.since if permits == old.permits else now
     mine = replace(mine, permits=permits, since=since, until=now + length_ms, serial=serial, length_ms=length_ms)

@@ -17,7 +17,8 @@ P = TypeVar("P")
 
 class Waiting(Struct, Generic[P], eq=False):
     """A call that waits for its permit. The lower ticket comes first. ``rouse``: it is not in memory, and is to be
-    called when there is a permit for it; so it was at ``roused_at`` (in the loop's time).
+    called when there is a permit for it; so it was at ``roused_at`` (in the loop's time). ``partition`` is then that of
+    its entity.
     """
 
     ticket: int
@@ -25,6 +26,7 @@ class Waiting(Struct, Generic[P], eq=False):
     granted: asyncio.Future[P] | None = None
     rouse: Callable[[], object] | None = None
     roused_at: float | None = None
+    partition: str = ""
 
 
 def fitting(tokens: Iterable[Moment], weight: int) -> Moment | None:

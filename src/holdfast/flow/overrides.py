@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.clock import moment
 from holdfast.codec.stored import stored
-from holdfast.flow.lending import EMPTY, Numbers, decode_book
+from holdfast.flow.lending import EMPTY, OVER, Numbers, decode_book
 from holdfast.flow.rates import Rate
 from holdfast.flow.settings import StoredRate
 from holdfast.kernel.wake import notify
@@ -82,6 +82,7 @@ async def status_of(runtime: Runtime, partition: str, sort: str, declared: Numbe
     loans = tuple(
         LimitLoan(owner=owner, permits=loan.permits, waiting=loan.waiting, until=moment(loan.until))
         for owner, loan in book.loans.items()
+        if loan.until != OVER
     )
     next_at = None if numbers.rate is None else moment(max(book.arrival // 1000, runtime.clock.now_ms()))
     return LimitStatus(permits=numbers.permits, rate=numbers.rate, loans=loans, next_at=next_at)

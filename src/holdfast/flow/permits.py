@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from holdfast.bounded import Bounded
 from holdfast.flow.borrowing import Source
-from holdfast.flow.lender import Permit, Pool
+from holdfast.flow.lender import Pool
 from holdfast.flow.lending import Numbers
 from holdfast.flow.overrides import read_numbers
+from holdfast.flow.permit import Permit
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
@@ -51,11 +52,12 @@ class Wanted(Struct, frozen=True):
 
 
 class Standing(Struct):
-    """Where a call stands that has not begun: its ticket, the line that it is in while it is not in memory, and how
-    often it had to give back what it had waited for.
+    """Where a call of an entity stands that has not begun: its ticket, the line that it is in while it is not in
+    memory, and how often it had to give back what it had waited for.
     """
 
     ticket: int
+    partition: str = ""
     parked: Pool | None = None
     passed_over: int = 0
 
@@ -178,7 +180,7 @@ class Hold:
         self.end()
         self._standing.leave()
         self._standing.parked = pool = self._lenders.pool(lacks)
-        pool.park(self._standing.ticket, lacks.weight, rouse)
+        pool.park(self._standing.ticket, lacks.weight, rouse, self._standing.partition)
 
     def begin(self) -> None:
         """The call begins: the caller has just seen that all are valid."""
@@ -211,7 +213,7 @@ class Lenders:
         if place is None:
             return Hold(ordered, Standing(next(self._numbered)), self)
         if (standing := self._standing.use(place)) is None:
-            standing = self._standing[place] = Standing(next(self._numbered))
+            standing = self._standing[place] = Standing(next(self._numbered), place[0])
         return Hold(ordered, standing, self)
 
     def leave(self, place: tuple[str, str]) -> None:
@@ -260,6 +262,10 @@ class Lenders:
         for (of, _), pool in self._pools.items():
             if of == partition:
                 pool.reconsider()
+
+    async def give_back(self) -> None:
+        """Give back what is not in use, before this process is frozen."""
+        await asyncio.gather(*(pool.give_back() for pool in self._pools.values()))
 
     async def close(self) -> None:
         """Give back what is not in use."""

@@ -69,6 +69,15 @@ class Closeable(Protocol):
         ...
 
 
+@runtime_checkable
+class Lent(Protocol):
+    """Something that others wait for while this process has it."""
+
+    async def give_back(self) -> None:
+        """Give it back: this process is frozen next, and may never thaw."""
+        ...
+
+
 class Kept:
     """What lives as long as the app is open: made when it is first asked for, closed with the app."""
 
@@ -83,6 +92,12 @@ class Kept:
         if found is None:
             found = self._by_key[key] = make()
         return found
+
+    async def give_back(self) -> None:
+        """Hold nothing that others wait for."""
+        for kept in list(self._by_key.values()):
+            if isinstance(kept, Lent):
+                await kept.give_back()
 
     async def close(self) -> None:
         """Close what can be closed, the newest first."""

@@ -213,17 +213,23 @@ class LambdaHandler:
         if not task.done():
             task.cancel()
             await asyncio.wait((task,), timeout=margin / 10)
-        if self._worker is not None and (invoker := self._worker.host.home.invoker) is not None:
-            with contextlib.suppress(TimeoutError):  # the sweep finds what the wake-ups were for
+        if self._worker is not None:
+            with contextlib.suppress(TimeoutError):  # the sweep finds what the wake-ups were for; loans end
                 # A short invocation has no second to spare: one that Lambda ends fails, and its process is lost.
                 left = deadline + margin * 9 / 10 - loop.time()
                 async with asyncio.timeout(min(max(margin / 4, SHORTEST_SEND_SECONDS), max(left, 0.0))):
-                    await invoker.sent()
+                    await self._leave()
         if self._worker is not None and self._worker.lines is not None:
             self._worker.lines.flush()
         if task.done() and not task.cancelled():
             return task.result()
         return late()
+
+    async def _leave(self) -> None:
+        """Send the last wake-ups, and give back what others wait for."""
+        runtime = self._app.runtime()
+        invoker = runtime.home.invoker
+        await asyncio.gather(runtime.kept.give_back(), *([] if invoker is None else [invoker.sent()]))
 
     async def _opened_for(self, doing: Doing) -> Any:
         if self._worker is None:
