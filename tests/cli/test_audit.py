@@ -85,6 +85,8 @@ CHANGES = [
     ("queue set", "none limit=2"),
     ("queue reset", "none"),
     ("queue purge", "none --yes"),
+    ("limit set", "none permits=2"),
+    ("limit reset", "none"),
 ]
 NO_CHANGES = {
     "overview", "schedules", "leases", "workers", "backup", "restore", "dashboard", "trace",
@@ -94,7 +96,7 @@ NO_CHANGES = {
     "ask", "run", "serve", "demo", "init", "export", "import", "seal", "chaos ls", "chaos run",
     "cost actor", "cost tables", "cost workflow", "infra template", "aws clean-up", "aws create-table",
     "aws settings", "aws verify", "asl lint", "asl test", "asl graph", "asl run", "asl cost", "asl show",
-    "asl to-python", "queue ls", "queue show",
+    "asl to-python", "queue ls", "queue show", "limit ls", "limit show",
 }  # fmt: skip
 """What looks, does the work of the app as a client does, or is not about what a home holds, but about a whole home."""
 
@@ -106,7 +108,7 @@ def test_whatever_a_command_changes_is_one_row_also_if_it_fails(shop, command, o
     assert result.exit_code in {0, 1}, result.output
     (row,) = rows(shop)
     assert row["action"] == command
-    about = [each for each in options.split()[:2] if each not in {"--yes", "limit=2"}]
+    about = [each for each in options.split()[:2] if each not in {"--yes", "limit=2", "permits=2"}]
     assert row["what"].startswith(" ".join(about)) or "bulk" in command or "prune" in command
     assert row["outcome"] != "begun"
 

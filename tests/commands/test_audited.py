@@ -25,7 +25,7 @@ from holdfast.runtime.lambda_table import begin, order_of
 __all__ = ["performed"]
 
 AUDITED = [each for each in COMMANDS if each.audited]
-NAMED_IN_PATH = ("workflow", "id", "actor", "key", "place", "message", "operation", "queue")
+NAMED_IN_PATH = ("workflow", "id", "actor", "key", "place", "message", "operation", "queue", "limit")
 
 
 async def rows(app: hf.App) -> list[Any]:

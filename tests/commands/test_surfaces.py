@@ -49,6 +49,7 @@ from holdfast.commands.execution import (
     Status,
     Terminate,
 )
+from holdfast.commands.limit import ChangeLimit, ListLimits, ResetLimit, ShowLimit
 from holdfast.commands.message import DropParked, ListParked, Publish, Redrive, ShowParked
 from holdfast.commands.overview import Overview
 from holdfast.commands.queue import ChangeQueue, ListQueues, PauseQueue, PurgeQueue, ResetQueue, ResumeQueue, ShowQueue
@@ -86,6 +87,8 @@ ON_LAMBDA: dict[type[Command[Any]], dict[str, Any]] = {
     **{each: {"id": "i"} for each in (ShowParked, Redrive, DropParked)},
     ListQueues: {},
     **{each: {"queue": "q"} for each in (ShowQueue, PauseQueue, ResumeQueue, ChangeQueue, ResetQueue, PurgeQueue)},
+    ListLimits: {},
+    **{each: {"limit": "l"} for each in (ShowLimit, ChangeLimit, ResetLimit)},
 }
 
 ON_COMMAND_LINE: dict[type[Command[Any]], str] = {
@@ -137,6 +140,10 @@ ON_COMMAND_LINE: dict[type[Command[Any]], str] = {
     ChangeQueue: "queue set mail limit=2",
     ResetQueue: "queue reset mail",
     PurgeQueue: "queue purge mail --yes",
+    ListLimits: "limit ls",
+    ShowLimit: "limit show bank",
+    ChangeLimit: "limit set bank permits=2",
+    ResetLimit: "limit reset bank",
 }
 
 NOT_ON: dict[tuple[type[Command[Any]], str], str] = {
@@ -255,8 +262,9 @@ def test_http_has_a_route_for_every_command():
 
 PLACES = {"workflow": "approval", "id": "a", "name": "asked", "actor": "Cart", "key": "k", "method": "total",
           "event": "Placed", "place": "p", "message": "m", "token": "t", "operation": "o",
-          "queue": "mail"}  # fmt: skip
-BODIES = {Fork: {"id": "b"}, Fail: {"message": "lost"}, Publish: {"order": "o"}, ChangeQueue: {"limit": 2}}
+          "queue": "mail", "limit": "bank"}  # fmt: skip
+BODIES = {Fork: {"id": "b"}, Fail: {"message": "lost"}, Publish: {"order": "o"}, ChangeQueue: {"limit": 2},
+          ChangeLimit: {"permits": 2}}  # fmt: skip
 FIRST = {Redrive: ShowParked, DropParked: ShowParked}
 """What is performed before: whose message it is has to be known."""
 

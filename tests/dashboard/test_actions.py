@@ -183,7 +183,7 @@ async def test_a_tenant_has_no_page_and_no_letter_of_others(shop):
         await hf.send(shop.Basket.at("other").add, "bug")
         await until(lambda: are_parked(shop, 1))
         (letter,) = (await shop.parked()).items
-        for page in ("overview", "outbox", "schedules", "leases", "workers", "audit", "metrics", "queues"):
+        for page in ("overview", "outbox", "schedules", "leases", "workers", "audit", "metrics", "queues", "limits"):
             assert (await person.get(f"/dashboard/{page}")).status == 403
         assert "other" not in (await person.get("/dashboard/letters")).main.text
         assert (await person.get(f"/dashboard/letter?id={letter.id.replace('#', '%23')}")).status == 404

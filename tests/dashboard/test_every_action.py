@@ -18,6 +18,7 @@ TILLS = "/dashboard/actors?actor=Till"
 SHELF = "/dashboard/actor?actor=Shelf&key=ann"
 LETTERS = "/dashboard/letters"
 QUEUES = "/dashboard/queues"
+LIMITS = "/dashboard/limits"
 
 
 def page_of(on: On, action: str) -> str:
@@ -29,6 +30,8 @@ def page_of(on: On, action: str) -> str:
             return f"/dashboard/actor?actor={actor}&key={key}"
         case (queue,) if action.startswith("queue "):
             return f"/dashboard/queue?queue={quote(queue)}"
+        case (limit,) if action.startswith("limit "):
+            return f"/dashboard/limit?limit={quote(limit)}"
         case (id,):
             return f"/dashboard/letter?id={quote(id)}"
         case (workflow, id):
@@ -78,6 +81,7 @@ CASES = (
     Case("queue resume", QUEUES, World.queued_and_paused, World.is_queue_open),
     Case("queue reset", QUEUES, World.queued_and_changed, World.is_queue_as_declared),
     Case("queue purge", QUEUES, World.queued_and_paused, World.is_queue_empty),
+    Case("limit reset", LIMITS, World.limits_changed, World.is_limit_as_declared),
 )
 
 

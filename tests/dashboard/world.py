@@ -20,6 +20,7 @@ class World:
         self.app, self.is_mended, self.totals = app, False, dict[str, int]()
         world = self
 
+        self.limits = [app.limit(f"limit-{n}", permits=1) for n in range(3)]
         self.queues = [app.queue(f"queue-{n}", limit=1) for n in range(3)]
         self.queued_workflows: list[hf.Workflow[[], None]] = []
         for n, queue in enumerate(self.queues):
@@ -175,6 +176,15 @@ class World:
     def _queue(self, on: On) -> hf.Queue:
         queue: hf.Queue = self.app.registry.queues[on[0].partition("/")[2]]
         return queue
+
+    async def limits_changed(self) -> list[On]:
+        for each in self.limits:
+            await each.change(permits=7)
+        return []
+
+    async def is_limit_as_declared(self, on: On) -> bool:
+        limit: hf.Limit = self.app.registry.limits[on[0].partition("/")[2]]
+        return (await limit.status()).permits == 1
 
     async def halted(self) -> list[On]:
         for n in range(3):

@@ -57,6 +57,14 @@ def test_targets_leave_nothing_over_and_take_nothing_that_is_wanted(total: int, 
     assert sum(found.values()) == (total if wants else 0)
 
 
+def test_what_a_process_only_has_because_it_is_in_use_is_not_for_another_call() -> None:
+    """It was stopped in the middle of a call, and others were lent all permits meanwhile."""
+    book = Book(loans={"b": Loan(2, 4, 2, LENGTH_MS, 0, 0, LENGTH_MS)})
+    asked = Ask(owner="a", busy=1, waiting=1)
+    lent = decide(book, asked, Numbers(2), now=0, gone=(), length_ms=LENGTH_MS, serial=1)
+    assert (lent.permits, lent.target) == (1, 0)
+
+
 def permits_of(book: Book) -> int:
     return sum(loan.permits for loan in book.loans.values())
 

@@ -31,6 +31,7 @@ PLACES = {
     "message": "m",
     "operation": "o",
     "queue": "mail",
+    "limit": "bank",
     "token": "hf1.x.y",
 }
 
@@ -108,6 +109,9 @@ MATRIX = {
     ("GET", "/v1/queues"): "read",
     ("GET", "/v1/queues/mail"): "read",
     **{("POST", f"/v1/queues/mail/{name}"): "control" for name in ("pause", "resume", "set", "reset", "purge")},
+    ("GET", "/v1/limits"): "read",
+    ("GET", "/v1/limits/bank"): "read",
+    **{("POST", f"/v1/limits/bank/{name}"): "control" for name in ("set", "reset")},
     ("POST", "/v1/workflows/approval"): "write",
     ("POST", "/v1/workflows/approval/a"): "write",
     ("POST", "/v1/workflows/approval/a/signals/decision"): "write",

@@ -39,9 +39,14 @@ UNPLACED = {
     "POST /",
 }
 WHOLE = {
-    *(f"GET /v1/{name}" for name in ("overview", "outbox", "schedules", "leases", "workers", "audit", "queues")),
+    *(
+        f"GET /v1/{name}"
+        for name in ("overview", "outbox", "schedules", "leases", "workers", "audit", "queues", "limits")
+    ),
     "GET /v1/queues/{queue}",
     *(f"POST /v1/queues/{{queue}}/{name}" for name in ("pause", "resume", "set", "reset", "purge")),
+    "GET /v1/limits/{limit}",
+    *(f"POST /v1/limits/{{limit}}/{name}" for name in ("set", "reset")),
 }
 """Routes about the whole home: no tenant's caller may use them."""
 

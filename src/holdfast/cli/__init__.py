@@ -28,6 +28,7 @@ from holdfast.cli.doctor import doctor
 from holdfast.cli.entry import CommandLine
 from holdfast.cli.infra import infra
 from holdfast.cli.init import init
+from holdfast.cli.limit import limit
 from holdfast.cli.listing import ls
 from holdfast.cli.moving import export, import_, seal
 from holdfast.cli.outbox import outbox
@@ -99,6 +100,7 @@ for _command in (
     dlq,
     outbox,
     queue,
+    limit,
     *system.COMMANDS,
     doctor,
     audit,

@@ -127,7 +127,7 @@ class ChangeQueue(OnQueue, frozen=True, tag="queue-set"):
 
     async def perform(self, context: Context) -> None:
         self.check(context)
-        numbers = numbers_of(self.limit, self.limit_per_key, _rate(self.rate), _rate(self.rate_per_key))
+        numbers = numbers_of(self.limit, self.limit_per_key, given_rate(self.rate), given_rate(self.rate_per_key))
         gate, _ = await _found(context.app, self.queue)
         await change(context.app.runtime(), gate, numbers)
 
@@ -154,8 +154,22 @@ class PurgeQueue(OnQueue, frozen=True, tag="queue-purge"):
         await order_purge(context.app.runtime(), gate, key)
 
 
-def _rate(given: GivenRate | UnsetType | None) -> Rate | UnsetType | None:
+def given_rate(given: GivenRate | UnsetType | None) -> Rate | UnsetType | None:
+    """A rate in a command, if there is one. Raises ``InvalidInput``."""
     return given.rate() if isinstance(given, GivenRate) else given
+
+
+def app_and_name(what: str, text: str) -> tuple[str | None, str]:
+    """The parts of ``NAME`` or ``APP/NAME``. Raises ``InvalidInput``.
+
+    >>> app_and_name("queue", "shop/mail")
+    ('shop', 'mail')
+    """
+    app, mark, name = text.rpartition("/")
+    check_name(what, name)
+    if mark:
+        check_name("app", app)
+    return (app if mark else None), name
 
 
 def _declared_in(app: Publishes) -> dict[str, Queue]:
@@ -166,10 +180,8 @@ def _declared_in(app: Publishes) -> dict[str, Queue]:
 async def _found(app: Publishes, name: str) -> tuple[str, Queue | None]:
     """The queue of this name: the app's own, else the only one of the home. Raises ``NotFound``, ``InvalidInput``."""
     runtime, declared = app.runtime(), _declared_in(app)
-    of, mark, queue = name.rpartition("/")
-    check_name("queue", queue)
-    if mark:
-        check_name("app", of)
+    of, queue = app_and_name("queue", name)
+    if of is not None:
         gates = [partition_of(of, queue)]
     elif partition_of(app.name, queue) in declared:
         gates = [partition_of(app.name, queue)]

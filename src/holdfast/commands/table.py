@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.commands import actor, callback, execution, message, overview, queue, system
+from holdfast.commands import actor, callback, execution, limit, message, overview, queue, system
 from holdfast.commands.named import Named
 
 COMMANDS: Final[tuple[Named, ...]] = (
@@ -18,6 +18,7 @@ COMMANDS: Final[tuple[Named, ...]] = (
     *overview.COMMANDS,
     *system.COMMANDS,
     *queue.COMMANDS,
+    *limit.COMMANDS,
 )
 
 NAMED: Final = {each.command: each for each in COMMANDS}

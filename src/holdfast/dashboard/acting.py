@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "act", "offered", "offered_on_many"]
 
 MOST_SELECTED: Final = 100
-PARTS: Final = {"execution": 2, "actor": 2, "parked": 3, "letter": 1, "queue": 1}
+PARTS: Final = {"execution": 2, "actor": 2, "parked": 3, "letter": 1, "queue": 1, "limit": 1}
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -173,5 +173,7 @@ def _href(visit: Visit, action: Action, on: On) -> str:
             return visit.link("actor", actor=on[0], key=on[1])
         case "queue":
             return visit.link("queue", queue=on[0])
+        case "limit":
+            return visit.link("limit", limit=on[0])
         case _:
             return visit.link("letter", id=on[0])

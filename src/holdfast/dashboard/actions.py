@@ -2,7 +2,7 @@
 
 An action adds nothing to its command. ``on`` is what it acts on: an execution is ``(workflow, id)``, an actor
 ``(actor, key)``, a message in an actor's inbox ``(actor, key, place)``, a dead letter ``(id,)``, a
-queue ``(app/name,)``.
+queue and a limit ``(app/name,)``.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from holdfast.commands.execution import (
     Signal,
     Terminate,
 )
+from holdfast.commands.limit import ResetLimit
 from holdfast.commands.message import DropParked, Redrive
 from holdfast.commands.queue import PauseQueue, PurgeQueue, ResetQueue, ResumeQueue
 from holdfast.dashboard.signals import signal_value
@@ -205,6 +206,7 @@ ACTIONS: Final = (
     Action(label="Reset", of="queue", command=ResetQueue, make=_plain(ResetQueue), done="has the numbers of the code"),
     Action(label="Purge", of="queue", command=PurgeQueue, make=_plain(PurgeQueue), done="ends what waits",
            asks="All that waits in it now ends as cancelled. What has begun goes on. That cannot be taken back."),
+    Action(label="Reset", of="limit", command=ResetLimit, make=_plain(ResetLimit), done="has the numbers of the code"),
 )  # fmt: skip
 """All actions, in the order in which pages offer them."""
 

@@ -31,6 +31,8 @@ ADDRESSES: Final = (
     Address("letter", "", Right.CONTROL),
     Address("queues", "Queues", Right.READ, is_of_home=True),
     Address("queue", "", Right.READ, is_of_home=True),
+    Address("limits", "Limits", Right.READ, is_of_home=True),
+    Address("limit", "", Right.READ, is_of_home=True),
     Address("outbox", "Outbox and bus", Right.READ, is_of_home=True),
     Address("schedules", "Schedules", Right.READ, is_of_home=True),
     Address("leases", "Leases", Right.READ, is_of_home=True),

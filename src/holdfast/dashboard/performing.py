@@ -8,6 +8,7 @@ from holdfast.actors.admin.listing import ParkedMessage
 from holdfast.commands import IN_HOME, NAMED, Context, perform_for
 from holdfast.commands.actor import OnActor
 from holdfast.commands.execution import Fork, OnExecution
+from holdfast.commands.limit import OnLimit
 from holdfast.commands.message import DropParked, Redrive, ShowParked
 from holdfast.commands.queue import OnQueue
 from holdfast.errors import NotFound
@@ -45,7 +46,7 @@ async def _check_place(visit: Visit, command: Command[Any]) -> None:
             check_place(visit.caller, key)
         case Redrive(id=id) | DropParked(id=id):
             await own_letter(visit, id)
-        case OnQueue():
+        case OnQueue() | OnLimit():
             visit.check_whole_home()
         case _:
             raise AssertionError(command)  # a new kind of place has a rule here first

@@ -49,7 +49,7 @@ SOONEST_SECONDS: Final = 0.001
 """The clock cannot tell shorter times apart."""
 
 MOST_RUNG: Final = 1_000
-"""For so many executions a process that stops wakes others. The rest are due within a minute."""
+"""A process that stops wakes others for this number of executions. The rest are due within a minute."""
 
 GIVE_BACK_SECONDS: Final = 2.0
 """So long a process that stops tries to give its loan back. Else it ends by itself."""

@@ -52,7 +52,7 @@ PARKED_POLL_SECONDS: Final = 5.0
 
 MOST_NAMED: Final = 200
 MOST_NAMED_PAID: Final = 8
-"""Of how many calls that wait and are not in memory the loan tells, for whoever finds this process dead; and where the
+"""Of how many calls that wait and are not in memory the loan tells, for a process that finds this one dead; and where the
 size of an item is paid for.
 """
 
@@ -72,6 +72,8 @@ class Pool:
         self._waiting: list[Waiting[Permit]] = []
         self._begun = self._given = self._given_by = self._ahead = 0
         self.tokens = Tokens(source.runtime.clock)
+        self.count = 0
+        """How many calls have begun."""
         self._used = False
         self._heard = False
         self._left: list[str] = []
@@ -134,6 +136,7 @@ class Pool:
     def begun(self, permit: Permit) -> None:
         """See ``Permit.begin``."""
         self._begun += 1
+        self.count += 1
         if permit.loan == self._given_by:
             self._given -= 1
 
@@ -176,6 +179,11 @@ class Pool:
     def is_idle(self) -> bool:
         """Whether it may be forgotten."""
         return self._keeper is None and not self._is_needed
+
+    @property
+    def running(self) -> int:
+        """How many calls run."""
+        return self._begun
 
     @property
     def waiting(self) -> int:

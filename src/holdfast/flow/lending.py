@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from holdfast.codec.stored import stored
 from holdfast.duration import milliseconds
 from holdfast.flow.rates import Rate
+from holdfast.flow.settings import StoredRate, stored_rate
 from holdfast.flow.share import targets
 
 HORIZON_US: Final = 1_000_000
@@ -51,7 +52,7 @@ class Loan(Struct, frozen=True, array_like=True, gc=False):
     It begins nothing after ``until`` (milliseconds), by its own clock; the loan is ``length_ms`` long. ``since`` is
     when its permits changed last, or it began to want more. ``serial`` is the revision of the item that it was
     written with: others see by it whether it was renewed. ``parked`` are executions of which calls wait and which are
-    not in memory: whoever finds the process gone has them go on.
+    not in memory: a process that finds this one gone has them go on.
     """
 
     permits: int
@@ -71,13 +72,16 @@ class Loan(Struct, frozen=True, array_like=True, gc=False):
 
 class Book(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is lent, by process. ``arrival`` is the moment of the next token (see ``rates``), as it was left at ``at``
-    by the clock of the process that wrote it, with ``interval`` between two tokens; all in microseconds.
+    by the clock of the process that wrote it, with ``interval`` between two tokens; all in microseconds. ``permits``
+    and ``rate`` are the numbers by which it was decided.
     """
 
     loans: dict[str, Loan] = {}
     arrival: int = 0
     at: int = 0
     interval: int = 0
+    permits: int | None = None
+    rate: StoredRate | None = None
 
 
 EMPTY: Final = Book()
@@ -111,7 +115,8 @@ class Token(Struct, frozen=True, gc=False):
 
 
 class Lent(Struct, frozen=True):
-    """A decision. ``book`` is as it is afterwards; ``permits`` are the process's own, ``target`` is what it may keep.
+    """A decision. ``book`` is as it is afterwards; ``permits`` are the process's own, ``target`` is what it may keep,
+    apart from what it only has because it is in use.
 
     ``others_wait``: another process wants permits. ``tokens_at`` is when to ask for further tokens (microseconds), if
     there were too few.
@@ -153,7 +158,7 @@ def decide(
     tokens, arrival, tokens_at = _tokens(book, weights, numbers.rate, others, now, min(ask.lead_us, HORIZON_US))
     loans = others | {ask.owner: mine}
     return Lent(
-        _told(replace(book, loans=loans), tokens, arrival, numbers.rate, now),
+        _told(replace(book, loans=loans), tokens, arrival, numbers, now),
         permits,
         target,
         _wait(others),
@@ -162,7 +167,9 @@ def decide(
     )
 
 
-def _told(book: Book, tokens: Sequence[Token], arrival: int, rate: Rate | None, now: int) -> Book:
+def _told(book: Book, tokens: Sequence[Token], arrival: int, numbers: Numbers, now: int) -> Book:
+    rate = numbers.rate
+    book = replace(book, permits=numbers.permits, rate=stored_rate(rate))
     if rate is None or not tokens:
         return book
     return replace(book, arrival=arrival, at=now * 1000, interval=interval_us(rate))
@@ -181,7 +188,8 @@ def _permits(mine: Loan, others: Mapping[str, Loan], ask: Ask, numbers: Numbers,
     left = numbers.permits - sum(loan.permits for loan in others.values())
     everybody = [*others.items(), (ask.owner, mine)]
     target = targets(numbers.permits, _wants_in_order(everybody, numbers.permits, now))[ask.owner]
-    return max(ask.busy, min(target, left)), target
+    target = max(0, min(target, left))
+    return max(ask.busy, target), target
 
 
 def _wants_in_order(loans: Sequence[tuple[str, Loan]], permits: int, now: int) -> dict[str, int]:

@@ -15,8 +15,8 @@ from holdfast.containment import contained_call
 from holdfast.duration import milliseconds
 from holdfast.errors import DuplicateName, InvalidInput
 from holdfast.flow.lending import Numbers
-from holdfast.flow.overrides import LimitStatus, override, status_of
-from holdfast.flow.permits import KEY_PREFIX, Wanted
+from holdfast.flow.overrides import AS_IT_IS_DECLARED, LimitStatus, override, status_of
+from holdfast.flow.permits import Wanted
 from holdfast.flow.rates import Rate
 from holdfast.flow.settings import stored_rate
 from holdfast.kernel.runtime import Connect, Declares
@@ -31,6 +31,21 @@ KeyOf = Callable[..., str | int] | str
 WeightOf = Callable[..., int] | str | int
 
 _PATH_PARTS: Final = "."
+
+
+def partition_of(app: str, name: str) -> str:
+    """Where the items of a limit are."""
+    return f"{LIMITS}{app}#{name}"
+
+
+def numbers_of(permits: int | UnsetType | None, rate: Rate | UnsetType | None) -> dict[str, Any]:
+    """Numbers that change, as they are stored. Raises ``InvalidInput``."""
+    numbers: dict[str, Any] = {}
+    if permits is not UNSET:
+        numbers["permits"] = _permits(permits)
+    if rate is not UNSET:
+        numbers["rate"] = stored_rate(_rate(rate))
+    return numbers
 
 
 class LimitUse(Struct, frozen=True):
@@ -53,7 +68,7 @@ class Limit:
     @property
     def partition(self) -> str:
         """Where its items are."""
-        return f"{LIMITS}{self.app}#{self.name}"
+        return partition_of(self.app, self.name)
 
     def of(self, key: KeyOf | None = None, *, weight: WeightOf | None = None) -> LimitUse:
         """The same limit for each key by itself, and with a weight for each call.
@@ -68,7 +83,7 @@ class Limit:
 
     async def status(self, key: str = "") -> LimitStatus:
         """How it stands, or a key of it: the numbers that hold, and what each process has."""
-        return await status_of(self.connect(), self.partition, KEY_PREFIX + key, self.numbers)
+        return await status_of(self.connect(), self.partition, key, self.numbers)
 
     async def change(self, *, permits: int | UnsetType | None = UNSET, rate: Rate | UnsetType | None = UNSET) -> None:
         """Change numbers for all processes, durably; ``None`` is no limit. They hold, whatever code is deployed, until
@@ -78,16 +93,11 @@ class Limit:
 
         Raises ``InvalidInput``.
         """
-        numbers: dict[str, Any] = {}
-        if permits is not UNSET:
-            numbers["permits"] = _permits(permits)
-        if rate is not UNSET:
-            numbers["rate"] = stored_rate(_rate(rate))
-        await override(self.connect(), self.partition, numbers)
+        await override(self.connect(), self.partition, numbers_of(permits, rate))
 
     async def reset(self) -> None:
         """Have the numbers be those of the code again."""
-        await override(self.connect(), self.partition, {"permits": UNSET, "rate": UNSET})
+        await override(self.connect(), self.partition, AS_IT_IS_DECLARED)
 
 
 def limit(app: Declares, name: str, *, permits: int | None = None, rate: Rate | None = None) -> Limit:

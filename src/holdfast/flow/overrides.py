@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,7 @@ from holdfast.clock import moment
 from holdfast.codec.stored import stored
 from holdfast.flow.lending import EMPTY, OVER, Numbers, decode_book
 from holdfast.flow.rates import Rate
-from holdfast.flow.settings import StoredRate
+from holdfast.flow.settings import StoredRate, rate_in
 from holdfast.kernel.wake import notify
 from holdfast.persist import amend
 
@@ -43,6 +44,12 @@ class Overrides(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 AS_DECLARED: Final = Overrides()
 
+AS_IT_IS_DECLARED: Final[Mapping[str, Any]] = {"permits": UNSET, "rate": UNSET}
+"""The numbers without any change."""
+
+KEY_PREFIX: Final = "k#"
+"""The items of keys begin with this. That without a key is of the limit itself."""
+
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = stored(Overrides, "the settings of a limit")
 
@@ -59,14 +66,21 @@ class LimitLoan(Struct, frozen=True, kw_only=True):
 class LimitStatus(Struct, frozen=True, kw_only=True):
     """A limit, or a key of it, as its home holds it. ``permits`` and ``rate`` are the numbers that hold now.
 
-    ``loans`` are of the processes that use it. A process writes what waits there when it looks, every few seconds.
-    ``next_at`` is when the next token may be used that no process has; ``None`` without a rate.
+    ``loans`` are of the processes that use it; they have ``lent`` permits in all, and ``waiting`` calls wait in them. A
+    process writes that when it looks, every few seconds. ``next_at`` is when the next token may be used that no process
+    has; ``None`` without a rate. ``keys`` are the first keys that were used lately, where a command shows the limit.
     """
 
+    app: str
+    name: str
+    key: str
     permits: int | None
     rate: Rate | None
     loans: tuple[LimitLoan, ...]
     next_at: datetime | None
+    lent: int
+    waiting: int
+    keys: tuple[str, ...] = ()
 
 
 async def read_numbers(partition: str, declared: Numbers, store: Store) -> Numbers:
@@ -74,18 +88,39 @@ async def read_numbers(partition: str, declared: Numbers, store: Store) -> Numbe
     return _overrides_in(await store.get(partition, SETTINGS)).over(declared)
 
 
-async def status_of(runtime: Runtime, partition: str, sort: str, declared: Numbers) -> LimitStatus:
-    """How a key of a limit stands."""
-    store = runtime.home.store
-    numbers, item = await read_numbers(partition, declared, store), await store.get(partition, sort)
+async def status_of(
+    runtime: Runtime, partition: str, key: str, declared: Numbers | None, *, most_keys: int = 0
+) -> LimitStatus:
+    """How a limit stands, or a key of it. Without its code, ``declared``, the numbers are those by which was decided
+    last.
+    """
+    store, keys = runtime.home.store, tuple[str, ...]()
+    changed, item = await asyncio.gather(store.get(partition, SETTINGS), store.get(partition, KEY_PREFIX + key))
+    if most_keys:
+        found = (await store.query(partition, prefix=KEY_PREFIX, limit=most_keys + 1)).items
+        keys = tuple(each.sort.removeprefix(KEY_PREFIX) for each in found if each.sort != KEY_PREFIX)[:most_keys]
+        item = item or next(iter(found), None) if declared is None else item
     book = EMPTY if item is None else decode_book(item.body)
-    loans = tuple(
-        LimitLoan(owner=owner, permits=loan.permits, waiting=loan.waiting, until=moment(loan.until))
-        for owner, loan in book.loans.items()
-        if loan.until != OVER
+    numbers = _overrides_in(changed).over(declared or Numbers(book.permits, rate_in(book.rate)))
+    is_own = item is not None and item.sort == KEY_PREFIX + key
+    lasting = {owner: loan for owner, loan in book.loans.items() if is_own and loan.until != OVER}
+    _, app, name = partition.split("#")
+    next_ms = max(book.arrival // 1000 if is_own else 0, runtime.clock.now_ms())
+    return LimitStatus(
+        app=app,
+        name=name,
+        key=key,
+        permits=numbers.permits,
+        rate=numbers.rate,
+        loans=tuple(
+            LimitLoan(owner=owner, permits=loan.permits, waiting=loan.waiting, until=moment(loan.until))
+            for owner, loan in lasting.items()
+        ),
+        next_at=None if numbers.rate is None else moment(next_ms),
+        lent=sum(loan.permits for loan in lasting.values()),
+        waiting=sum(loan.waiting for loan in lasting.values()),
+        keys=keys,
     )
-    next_at = None if numbers.rate is None else moment(max(book.arrival // 1000, runtime.clock.now_ms()))
-    return LimitStatus(permits=numbers.permits, rate=numbers.rate, loans=loans, next_at=next_at)
 
 
 async def override(runtime: Runtime, partition: str, numbers: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,7 @@ from holdfast.bounded import Bounded
 from holdfast.flow.borrowing import Source
 from holdfast.flow.lender import Pool
 from holdfast.flow.lending import Numbers
-from holdfast.flow.overrides import read_numbers
+from holdfast.flow.overrides import KEY_PREFIX, read_numbers
 from holdfast.flow.permit import Permit
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ MOST_KEPT_SECONDS: Final = 30.0
 
 MOST_TICKETS: Final = 100_000
 """Of how many calls it is remembered when they first came, while they are not in memory."""
-
-KEY_PREFIX: Final = "k#"
 
 
 class Wanted(Struct, frozen=True):
@@ -195,6 +194,24 @@ class Hold:
             permit.end()
 
 
+class Counted(Struct):
+    """What this process has of a limit, over its keys: calls that run and wait, calls that have begun and tokens that
+    were late since it was opened.
+    """
+
+    used: int = 0
+    waiting: int = 0
+    begun: int = 0
+    late: int = 0
+
+    def add(self, pool: Pool) -> None:
+        """Add what was counted of a key."""
+        self.used += pool.running
+        self.waiting += pool.waiting
+        self.begun += pool.count
+        self.late += pool.tokens.late
+
+
 class Lenders:
     """What an open app has of its limits. One per app and process; closing it gives back what is not in use."""
 
@@ -204,6 +221,7 @@ class Lenders:
         self._numbers: dict[str, tuple[Numbers, float]] = {}
         self._numbered = count()
         self._changes = 0
+        self._counted: dict[str, Counted] = {}
         self._standing = Bounded[tuple[str, str], Standing](MOST_TICKETS)
 
     def hold(self, wanted: Sequence[Wanted], place: tuple[str, str] | None = None) -> Hold:
@@ -238,7 +256,17 @@ class Lenders:
 
     def _forget_idle(self) -> None:
         if len(self._pools) >= 2 * (1 + sum(not pool.is_idle for pool in self._pools.values())):
+            for (partition, _), pool in self._pools.items():
+                if pool.is_idle:
+                    self._counted.setdefault(partition, Counted()).add(pool)
             self._pools = {place: pool for place, pool in self._pools.items() if not pool.is_idle}
+
+    def counted(self) -> dict[str, Counted]:
+        """What was counted of each limit that was used here, by name."""
+        found = {partition: copy(each) for partition, each in self._counted.items()}
+        for (partition, _), pool in self._pools.items():
+            found.setdefault(partition, Counted()).add(pool)
+        return {partition.rpartition("#")[2]: each for partition, each in found.items()}
 
     async def _read_numbers(self, wanted: Wanted) -> Numbers:
         time = asyncio.get_running_loop().time()

@@ -56,8 +56,8 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
             declared,
             limit=declared.limit if self.limit is UNSET else self.limit,
             limit_per_key=declared.limit_per_key if self.limit_per_key is UNSET else self.limit_per_key,
-            rate=declared.rate if self.rate is UNSET else _rate(self.rate),
-            rate_per_key=declared.rate_per_key if self.rate_per_key is UNSET else _rate(self.rate_per_key),
+            rate=declared.rate if self.rate is UNSET else rate_in(self.rate),
+            rate_per_key=declared.rate_per_key if self.rate_per_key is UNSET else rate_in(self.rate_per_key),
             paused=self.paused,
         )
 
@@ -73,5 +73,6 @@ def stored_rate(rate: Rate | None) -> StoredRate | None:
     return None if rate is None else StoredRate(rate.count, milliseconds(rate.per), rate.burst)
 
 
-def _rate(stored: StoredRate | None) -> Rate | None:
+def rate_in(stored: StoredRate | None) -> Rate | None:
+    """The rate of a stored one."""
     return None if stored is None else stored.rate()

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 class Tokens:
     """Those of one key of a limit. Each is used once, and not when it is late."""
 
-    __slots__ = ("_clock", "_there")
+    __slots__ = ("_clock", "_there", "late")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._there: list[Moment] = []
+        self.late = 0
+        """How many were not used in time."""
 
     def add(self, tokens: Iterable[Moment]) -> None:
         """These have been given to this process."""
@@ -59,7 +61,9 @@ class Tokens:
 
     def drop_late(self) -> None:
         """Forget those that may not be used any more."""
-        self._there = [token for token in self._there if not self.is_late(token)]
+        there = [token for token in self._there if not self.is_late(token)]
+        self.late += len(self._there) - len(there)
+        self._there = there
 
     def served(self, line: Iterable[Waiting[P]]) -> list[Waiting[P]]:
         """Those of a line for whom there are tokens."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -25,6 +25,9 @@ from holdfast.http.pages import cursors_of, listed
 
 if TYPE_CHECKING:
     from holdfast.http.api import Call, Handler
+
+
+N = TypeVar("N")
 
 
 class Numbers(Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,12 +57,17 @@ async def show(call: Call) -> Response:
 async def change(call: Call) -> Response:
     """Change numbers: the body has those that change, ``null`` for no limit."""
     call.query()
-    try:
-        given = msgspec.json.decode(call.request.body, type=Numbers)
-    except msgspec.DecodeError as error:
-        raise InvalidInput(f'the body has the numbers that change, such as {{"limit": 10}}: {error}') from None
+    given = numbers_in(call, Numbers, '{"limit": 10}')
     command = ChangeQueue(call.names["queue"], given.limit, given.limit_per_key, given.rate, given.rate_per_key)
     return await _done(call, command)
+
+
+def numbers_in(call: Call, shape: type[N], such_as: str) -> N:
+    """The numbers of a body. Raises ``InvalidInput``."""
+    try:
+        return msgspec.json.decode(call.request.body, type=shape)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"the body has the numbers that change, such as {such_as}: {error}") from None
 
 
 async def purge(call: Call) -> Response:

@@ -41,12 +41,25 @@ from holdfast.commands.execution import (
     Status,
     Terminate,
 )
+from holdfast.commands.limit import ChangeLimit, ListLimits, ResetLimit, ShowLimit
 from holdfast.commands.message import DropParked, ListParked, Publish, Redrive, ShowParked
 from holdfast.commands.overview import Overview
 from holdfast.commands.queue import ChangeQueue, ListQueues, PauseQueue, PurgeQueue, ResetQueue, ResumeQueue, ShowQueue
 from holdfast.commands.right import Right
 from holdfast.commands.system import ListAudit, ListLeases, ListOutbox, ListSchedules, ListWorkers
-from holdfast.http import actors, callbacks, events, executions, metrics, queues, repairs, showing, states, system
+from holdfast.http import (
+    actors,
+    call_limits,
+    callbacks,
+    events,
+    executions,
+    metrics,
+    queues,
+    repairs,
+    showing,
+    states,
+    system,
+)
 from holdfast.http.api import Call, Handler, Options, Served
 from holdfast.http.messages import Request, Response, json_response
 from holdfast.http.problems import Problem
@@ -122,6 +135,7 @@ _METHOD: Final = "/v1/actors/{actor}/{key}/{method}"
 _ACTOR: Final = "/v1/actors/{actor}/{key}"
 _PARKED: Final = "/v1/dlq/{message}"
 _QUEUE: Final = "/v1/queues/{queue}"
+_LIMIT: Final = "/v1/limits/{limit}"
 _CALLBACK: Final = "/v1/callbacks/{token}"
 
 ROUTES: Final = (
@@ -191,6 +205,10 @@ ROUTES: Final = (
     _whole(f"{_QUEUE}/set", ChangeQueue, queues.change, "POST"),
     _whole(f"{_QUEUE}/reset", ResetQueue, queues.control(ResetQueue), "POST"),
     _whole(f"{_QUEUE}/purge", PurgeQueue, queues.purge, "POST"),
+    _whole("/v1/limits", ListLimits, call_limits.list_all),
+    _whole(_LIMIT, ShowLimit, call_limits.show),
+    _whole(f"{_LIMIT}/set", ChangeLimit, call_limits.change, "POST"),
+    _whole(f"{_LIMIT}/reset", ResetLimit, call_limits.reset, "POST"),
 )
 
 _BY_LENGTH: Final[dict[int, list[tuple[tuple[str, ...], Route]]]] = {}

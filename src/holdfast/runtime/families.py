@@ -84,6 +84,19 @@ QUEUE_ADMITTED: Final = Family(
 QUEUE_REFUSED: Final = Family(
     "holdfast_queue_refused_total", "counter", "Starts that were refused here because too many wait.", ("queue",)
 )
+LIMIT_USED: Final = Family("holdfast_limit_used", "gauge", "Calls of a limit that run in this process.", ("limit",))
+LIMIT_WAITING: Final = Family(
+    "holdfast_limit_waiting", "gauge", "Calls that wait for permits of a limit in this process.", ("limit",)
+)
+LIMIT_BEGUN: Final = Family(
+    "holdfast_limit_begun_total", "counter", "Calls that began by a permit of a limit in this process.", ("limit",)
+)
+LIMIT_LATE: Final = Family(
+    "holdfast_limit_late_total",
+    "counter",
+    "Tokens of a limit that this process did not use in time.",
+    ("limit",),
+)
 
 FAMILIES: Final = (
     STARTED,
@@ -110,5 +123,9 @@ FAMILIES: Final = (
     QUEUE_OLDEST,
     QUEUE_ADMITTED,
     QUEUE_REFUSED,
+    LIMIT_USED,
+    LIMIT_WAITING,
+    LIMIT_BEGUN,
+    LIMIT_LATE,
 )
 """Every metric, in the order in which they are told."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holdfast.flow.gates import decided_here
+from holdfast.flow.permits import lenders_of
 from holdfast.flow.record import name_of
 from holdfast.runtime import families
 from holdfast.runtime.families import Family
@@ -131,6 +132,11 @@ class Meters:
         host: Host | None = runtime.host
         yield Point(families.RUNNING, (), 0 if host is None else host.running)
         yield Point(families.RESIDENT, (), 0 if host is None else len(host.entities))
+        for limit, counted in lenders_of(runtime).counted().items():
+            yield Point(families.LIMIT_USED, (limit,), counted.used)
+            yield Point(families.LIMIT_WAITING, (limit,), counted.waiting)
+            yield Point(families.LIMIT_BEGUN, (limit,), counted.begun)
+            yield Point(families.LIMIT_LATE, (limit,), counted.late)
         if host is not None:
             for queue, stands in decided_here(runtime, host):
                 yield Point(families.QUEUE_WAITING, (queue,), stands.waiting)

@@ -273,6 +273,14 @@ def _step(view: View, wait: Awaited, now: datetime, stands: str) -> Trouble:
             commands=("retry-now", "cancel"),
             line=_line(view, "retry", options=("--now",)),
         )
+    if wait.began is None and wait.limit is not None:
+        return Trouble(
+            tone=INFO,
+            title=f"step {wait.name} waits for a permit of {wait.limit}",
+            text=f"Calls of its limit run elsewhere, or its rate lets none begin yet; {attempt} begins when it has its "
+            f"permit.{before}{stands}",
+            line=shell_line("limit show", wait.limit.partition(", ")[0]),
+        )
     if wait.began is None:
         return Trouble(
             tone=INFO,

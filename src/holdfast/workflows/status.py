@@ -46,7 +46,8 @@ class Awaited(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``id`` is that of the other execution, or the actor's key. ``until`` is when a timer is due, when a step is tried
     again, or when the body gives up waiting. ``place`` is the line of code at which it stands: ``shop.py:42 in pay``.
     Of a step: ``attempt`` of ``most_attempts`` runs since ``began``, or comes next, and ``error`` is how the one before
-    failed; ``last_heartbeat`` is when it reported. ``arguments`` are only told where payloads are.
+    failed; ``last_heartbeat`` is when it reported. ``arguments`` are only told where payloads are. ``limit`` names the
+    limits whose permits one waits for that has left memory.
     """
 
     kind: str
@@ -61,6 +62,7 @@ class Awaited(Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_heartbeat: datetime | None = None
     error: str | None = None
     arguments: str | None = None
+    limit: str | None = None
 
 
 class WaitsFor(Struct, frozen=True):
@@ -176,6 +178,7 @@ def _awaited(wait: Wait, *, arguments: bool) -> Awaited:
         last_heartbeat=_moment(wait.beat),
         error=wait.error or None,
         arguments=(wait.arguments or None) if arguments else None,
+        limit=wait.limit or None,
     )
 
 

@@ -121,6 +121,8 @@ class _Look:
         noted, now = self._live.notes_on(operation.id), self._live.now_ms()
         until, place = self._stands(operation)
         tried, pauses = noted.tried, noted.pauses(now)
+        policy = command.step.policy
+        waits = not pauses and not operation.began and bool(policy.limits)
         error = "" if tried is None else masked(in_one_line(tried.error)[:LONGEST_SEARCHED_CHARACTERS])
         return Wait(
             kind=STEP,
@@ -128,11 +130,12 @@ class _Look:
             until=tried.again_at if tried is not None and pauses else until,
             place=place,
             attempt=noted.attempts + 1,
-            most=command.step.policy.retry.max_attempts,
+            most=policy.retry.max_attempts,
             began=0 if pauses else operation.began,
             beat=0 if pauses else operation.beat,
             error=error[:LONGEST_ERROR_CHARACTERS],
             arguments=self._arguments(command),
+            limit=", ".join(use.limit.name for use in policy.limits)[:LONGEST_NAME_CHARACTERS] if waits else "",
         )
 
     def _arguments(self, command: CallStep) -> str:

@@ -35,6 +35,7 @@ _SHORT: Final = {
     "beat": "h",
     "error": "e",
     "arguments": "g",
+    "limit": "l",
     "waits": "w",
     "more": "n",
     "untaken": "t",
@@ -52,7 +53,8 @@ class Wait(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rena
 
     Of a step: ``attempt`` is the one that runs, or that comes next, of ``most``; ``began`` is when it did, 0 if it
     waits for a thread or its next attempt; ``beat`` is the last heartbeat, ``error`` how the attempt before failed,
-    ``arguments`` are JSON that may be cut off, without secrets and tokens.
+    ``arguments`` are JSON that may be cut off, without secrets and tokens. ``limit`` names the limits of one that has
+    not begun, and needs permits.
     """
 
     kind: str
@@ -66,6 +68,7 @@ class Wait(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rena
     beat: int = 0
     error: str = ""
     arguments: str = ""
+    limit: str = ""
 
 
 class Waits(Struct, frozen=True, gc=False, omit_defaults=True, rename=_SHORT):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.cli.checks.executions import check_due, check_executions, count_executions
 from holdfast.cli.checks.file import check_file
 from holdfast.cli.checks.finding import FAIL, OK, WARN, Finding
+from holdfast.cli.checks.limits import check_limits
 from holdfast.cli.checks.messages import check_messages, check_parked
 from holdfast.cli.checks.processes import check_processes, check_stopped_beside
 from holdfast.cli.checks.queues import check_queues
@@ -32,12 +33,13 @@ async def check_work(
     """
     if runtime.home.census is None and not scan:
         about_the_due = await check_due(runtime.home, runtime.clock.now_ms(), known)
-        about_queues = await check_queues(runtime)
+        about_queues = [*await check_queues(runtime), *await check_limits(runtime)]
         return [*about_the_due, *about_queues, await check_parked(runtime.home.store), Finding(OK, "counts", NOT_READ)]
     counted = await count_executions(runtime.home, runtime.clock.now_ms())
     return [
         *await check_executions(runtime.home, counted, known),
         *await check_queues(runtime),
+        *await check_limits(runtime),
         *await check_messages(runtime),
         *await check_processes(runtime, counted.unfinished.total(), disk_is_full=disk_is_full),
     ]

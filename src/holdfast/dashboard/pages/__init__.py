@@ -9,6 +9,7 @@ from holdfast.dashboard.pages.actors import actor, actors
 from holdfast.dashboard.pages.execution import execution
 from holdfast.dashboard.pages.executions import executions
 from holdfast.dashboard.pages.letters import letter, letters
+from holdfast.dashboard.pages.limits import limit, limits
 from holdfast.dashboard.pages.metrics import metrics
 from holdfast.dashboard.pages.overview import overview
 from holdfast.dashboard.pages.queues import queue, queues
@@ -29,6 +30,8 @@ PAGES: Final[dict[str, Callable[[Visit], Awaitable[Response]]]] = {
     "leases": leases,
     "letter": letter,
     "letters": letters,
+    "limit": limit,
+    "limits": limits,
     "metrics": metrics,
     "outbox": outbox,
     "overview": overview,
