@@ -114,7 +114,7 @@ async def test_no_page_reads_a_whole_table(shop, counted):
             ("schedules", 3, 0),
             ("leases", 3, 0),
             ("queues", 3, 0),
-            ("limits", 0, 0),
+            ("limits", 1, 0),
             ("workers", 6, 60),
             ("metrics", 1, 0),
             ("audit", 6, 0),

@@ -187,4 +187,5 @@ def test_no_label_is_an_id():
         "outcome",
         "event",
         "queue",
+        "limit",
     }

@@ -52,8 +52,8 @@ PARKED_POLL_SECONDS: Final = 5.0
 
 MOST_NAMED: Final = 200
 MOST_NAMED_PAID: Final = 8
-"""Of how many calls that wait and are not in memory the loan tells, for a process that finds this one dead; and where the
-size of an item is paid for.
+"""Of how many calls that wait and are not in memory the loan tells, for a process that finds this one dead; and where
+the size of an item is paid for.
 """
 
 ROUSED_SECONDS: Final = 1.0
