@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from holdfast.flow.borrowing import Moment
-    from holdfast.flow.lender import Pool
+    from holdfast.flow.tokens import Tokens
+
+
+class Gives(Protocol):
+    """What a process has of one key of a limit, as its permits see it."""
+
+    tokens: Tokens
+
+    def lasts(self, loan: int) -> bool:
+        """Whether calls may begin by the loan of this number."""
+        ...
+
+    def begun(self, permit: Permit) -> None:
+        """The call of a permit begins."""
+        ...
+
+    def ended(self, permit: Permit) -> None:
+        """The call of a permit has ended, or does not begin."""
+        ...
 
 
 class Permit:
@@ -17,7 +35,7 @@ class Permit:
 
     __slots__ = ("_pool", "is_begun", "is_over", "loan", "token")
 
-    def __init__(self, pool: Pool, loan: int, token: Moment | None) -> None:
+    def __init__(self, pool: Gives, loan: int, token: Moment | None) -> None:
         self._pool = pool
         self.token = token
         self.loan = loan
