@@ -31,6 +31,9 @@ NOT_LOADED = [
 MODULES_AT_MOST = 40
 """How many modules `import holdfast` may load on top of a bare interpreter: the noise-free twin of its 50 ms."""
 
+OURS_AT_MOST = 285
+"""How many of our own modules an app loads that has nothing yet."""
+
 
 def in_a_fresh_interpreter(code: str, folder: Path) -> dict[str, list[str]]:
     """Run code there; it answers with the modules it loaded, and with what it left in ``answer``."""
@@ -58,8 +61,13 @@ def test_a_bare_import_loads_few_modules(bare_import: list[str]) -> None:
     assert len(bare_import) <= MODULES_AT_MOST, bare_import
 
 
-def test_the_app_loads_no_backend(tmp_path: Path) -> None:
+def test_the_app_loads_no_backend_and_no_pattern_that_is_not_used(tmp_path: Path) -> None:
     loaded = in_a_fresh_interpreter("import holdfast\nholdfast.App('shop')", tmp_path)["loaded"]
+    ours = [name for name in loaded if name.startswith("holdfast.")]
+    assert len(ours) <= OURS_AT_MOST, ours
+    deferred = ("cached", "idempotent", "lease", "projection", "session", "starts")
+    assert not {f"holdfast.patterns.{name}" for name in deferred} & set(ours)
+    assert "holdfast.coordination.stream" not in ours
     heavy = {"apsw", "boto3", "botocore", "click", "jinja2", "redis", "starlette", "uvicorn"}
     assert not heavy & set(loaded)
     assert not [name for name in loaded if name.startswith("holdfast.backends.")]

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, overload
 
 from holdfast import executions as looking
 from holdfast.actors.admin.handle import ActorHandle
@@ -20,6 +20,7 @@ from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.coordination.inbox import Sender
 from holdfast.coordination.offload import roomy
 from holdfast.coordination.sealing import SealedOnly, envelope_for, sealed, sealed_shared
+from holdfast.deferred import DeferredModule
 from holdfast.duration import Duration, seconds
 from holdfast.errors import ConfigurationError, InvalidState, IOOutsideStep
 from holdfast.flow.declarations import queue
@@ -38,11 +39,8 @@ from holdfast.messaging import declarations as messages
 from holdfast.messaging.declarations import arm_schedules, begin_messaging
 from holdfast.messaging.publishing import Outbox
 from holdfast.opening import open_home, open_shared
-from holdfast.patterns import idempotency as keys
-from holdfast.patterns import records, sharing
 from holdfast.patterns.blobs import BlobShelf
 from holdfast.patterns.injection import Resources
-from holdfast.patterns.starts import declarations as starts
 from holdfast.ports import Home, Seal
 from holdfast.registrations import Registrations
 from holdfast.runtime.collecting import collected_after
@@ -56,6 +54,14 @@ from holdfast.telemetry import Telemetry
 from holdfast.workflows import declarations as workflows
 from holdfast.workflows.scope import current_activation
 from holdfast.workflows.waiting_turn import begin_gates
+
+if TYPE_CHECKING:
+    from holdfast.patterns import idempotency as keys
+    from holdfast.patterns import records, sharing
+    from holdfast.patterns.starts import declarations as starts
+else:
+    patterns = ("idempotency", "records", "sharing", "starts.declarations")
+    keys, records, sharing, starts = (DeferredModule(f"holdfast.patterns.{name}") for name in patterns)
 
 P = ParamSpec("P")
 R = TypeVar("R")
