@@ -16,10 +16,10 @@ from holdfast.ports import Home
 from holdfast.testing import PATIENT, VirtualClock, run_virtual
 
 JOBS = 640
-EXTRA_UNITS = {5: 5.7, 64: 5.1, 1_000: 5.1}
+EXTRA_UNITS = {5: 3.3, 64: 3.1, 1_000: 3.4}
 """By the limit. A start writes a place, which is deleted after the decision: two units. Without a queue a job is born
-with its lease; here a write of its own begins it, which also moves its entry in the index of what is due: three units.
-The rest are decisions, which gather.
+with its lease; here a write of its own begins it, and enters it in the index of what is due, as its birth does there.
+The rest are decisions, which gather. The head of a queue grows with the slots that are taken.
 """
 
 

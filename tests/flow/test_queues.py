@@ -14,6 +14,7 @@ from holdfast.commands.execution import Show
 from holdfast.flow.choose import Rules, Waiting
 from holdfast.flow.gate import books_of
 from holdfast.flow.record import PLACE_PREFIX, GateRecord, Slot
+from holdfast.items import Item
 
 
 @pytest.fixture
@@ -332,7 +333,7 @@ async def test_a_full_queue_refuses_a_start_and_writes_nothing(app: hf.App, stay
 
 def test_a_place_that_was_read_before_its_writer_told_of_it_counts_once() -> None:
     place = Waiting(0, f"{PLACE_PREFIX}{7:015}#a-0", "", "wf#letter#a-0")
-    books = books_of(GateRecord(), Rules(limit=1))
+    books = books_of(Item("flow#shop#mail"), GateRecord(), Rules(limit=1))
     books.came = [place, place]
     assert books.waiting_with_news == 1
     books.chooser.add(place)

@@ -11,7 +11,7 @@ holds a slot, and a key that waits holds up no other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -76,7 +76,8 @@ class Chooser:
         self.arrivals = dict(arrivals)
         self.running = 0
         self._lanes: dict[str, Lane] = {}
-        self._places: set[str] = set()
+        self._places: dict[str, str] = {}
+        self._left: set[str] = set()
         self._ready: list[tuple[float, int, Lane]] = []
         self._later: list[tuple[int, int, Lane]] = []
         self._pass = 0.0
@@ -89,6 +90,11 @@ class Chooser:
     def waiting(self) -> int:
         """The number of executions that wait."""
         return len(self._places)
+
+    @property
+    def places(self) -> Collection[str]:
+        """The places of all that wait."""
+        return self._places.keys()
 
     def knows(self, place: Waiting) -> bool:
         """Whether this place waits here already."""
@@ -110,12 +116,22 @@ class Chooser:
         """An execution waits; false if its place was known."""
         if self.knows(place):
             return False
-        self._places.add(place.sort)
+        self._places[place.sort] = place.key
         lane = self._lane(place.key)
-        heappush(lane.waiting, place)
+        if place.sort in self._left:  # it is in its lane still
+            self._left.discard(place.sort)
+        else:
+            heappush(lane.waiting, place)
         if lane.parked and not self._is_full(lane):
             self._line_up(lane)
         return True
+
+    def leave(self, sort: str) -> None:
+        """What waits at this place, if anything does, waits no more."""
+        key = self._places.pop(sort, None)
+        if key is not None:
+            self._left.add(sort)
+            self._pass_over_left(self._lane(key))
 
     def freed(self, key: str) -> None:
         """An execution of this key has left its slot."""
@@ -147,13 +163,14 @@ class Chooser:
         """Take all of these out, as if they had never come."""
         taken: list[Waiting] = []
         for lane in self._lanes.values():
-            out = [each for each in lane.waiting if wanted(each)]
+            out = [each for each in lane.waiting if each.sort in self._places and wanted(each)]
             if out:
                 taken += out
-                gone = {each.sort for each in out}
-                lane.waiting = [each for each in lane.waiting if each.sort not in gone]
+                for each in out:
+                    del self._places[each.sort]
+                self._left.difference_update(each.sort for each in lane.waiting)
+                lane.waiting = [each for each in lane.waiting if each.sort in self._places]
                 heapify(lane.waiting)
-                self._places -= gone
         if taken:
             self.change(self.rules)
         return taken
@@ -177,6 +194,10 @@ class Chooser:
             self._line_up(heappop(self._later)[2])
         while self._ready:
             due_pass, _, lane = heappop(self._ready)
+            self._pass_over_left(lane)
+            if not lane.waiting:
+                lane.parked = True
+                continue
             if (free := self._key_free_at(lane.key, now_us)) > now_us:
                 heappush(self._later, (free, next(self._order), lane))
                 continue
@@ -205,7 +226,8 @@ class Chooser:
 
     def _take(self, lane: Lane, now_us: int) -> Waiting:
         place = heappop(lane.waiting)
-        self._places.discard(place.sort)
+        del self._places[place.sort]
+        self._pass_over_left(lane)
         lane.due_pass = self._pass + lane.step
         lane.running += 1
         self.running += 1
@@ -216,6 +238,11 @@ class Chooser:
         if lane.waiting and not self._is_full(lane):
             self._line_up(lane)
         return place
+
+    def _pass_over_left(self, lane: Lane) -> None:
+        """Have the first of a lane be one that waits."""
+        while lane.waiting and lane.waiting[0].sort in self._left:
+            self._left.discard(heappop(lane.waiting).sort)
 
     def _line_up(self, lane: Lane) -> None:
         lane.parked = False

@@ -21,19 +21,22 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreError
 from holdfast.flow.beginning import begin, decide_and_begin, watch
 from holdfast.flow.choose import Waiting
-from holdfast.flow.purging import End, is_under_way, line_up, purge_some
+from holdfast.flow.early import look_for_early, next_look_at
+from holdfast.flow.purging import is_under_way, line_up, purge_some
 from holdfast.flow.record import (
     PLACE_PREFIX,
     QUEUED,
     GateRecord,
     Slot,
     encode,
+    queueing_in,
     shard_of,
     shards_of,
     waiting_of,
@@ -44,7 +47,8 @@ from holdfast.paging import items
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
-    from holdfast.flow.gate import Books, Gate
+    from holdfast.flow.ends import Ends
+    from holdfast.flow.gate import Gate
     from holdfast.flow.record import Declared
     from holdfast.kernel.host import Host
 
@@ -79,16 +83,18 @@ class Decision(Struct):
     begun: frozenset[str] = frozenset()
 
 
-async def run_round(gate: Gate, declared: Declared, closed: Sequence[str], end: End, host: Host) -> Next:
+async def run_round(gate: Gate, declared: Declared, closed: Sequence[str], ends: Ends, host: Host) -> Next:
     """One round. ``closed`` are the statuses of executions that are over."""
+    gate.open_books.rests = False
     books, now = gate.open_books, host.clock.now_ms()
     if host.home.writes_are_paid and now < books.decided_at + GATHER_MS:
         await asyncio.sleep((books.decided_at + GATHER_MS - now) / 1000)
     decision = Decision([], [], [], [])
     await _look(gate, decision, closed, host)
     await read_places(gate, host)
-    decision.gone += await purge_some(gate, end, host)
-    picked = await _choose(books, decision, host)
+    decision.gone += await look_for_early(gate, ends, host)
+    decision.gone += await purge_some(gate, ends, host)
+    picked = await _choose(gate, decision, host)
     full = declared.most_waiting is not None and books.waiting >= declared.most_waiting
     if decision.freed or decision.chosen or decision.gone or full != books.full or not books.is_told:
         books.full = full
@@ -106,14 +112,19 @@ async def read_places(gate: Gate, host: Host, *, at_once: bool = False) -> None:
     books, now = gate.open_books, host.clock.now_ms()
     came, books.came = books.came, []
     for waiting in came:
+        books.early.pop(waiting.sort, None)
         line_up(books, waiting)
     if not books.lookup or (not at_once and now < books.scanned_at + SCAN_SHARE * books.scan_ms):
         return
     books.lookup = False
+    left = {*books.chooser.places, *books.early}
     for shard in shards_of(gate.partition):
         async for item in items(host.home.store, shard, prefix=PLACE_PREFIX):
-            if not books.has_begun(waiting := waiting_of(item)):
+            left.discard(item.sort)
+            if not books.has_begun(waiting := waiting_of(item)) and waiting.sort not in books.early:
                 line_up(books, waiting)
+    for place in left:  # who has ended what waited there has deleted its place, and perhaps did not tell us
+        books.leave(place)
     books.scanned_at = host.clock.now_ms()
     books.scan_ms = books.scanned_at - now
     if books.purges_read_at is None:
@@ -147,23 +158,44 @@ def _is_over(head: Item, slot: Slot, closed: Sequence[str]) -> bool:
     return head.status in closed or (head.status == QUEUED and head.epoch != slot.epoch)
 
 
-async def _choose(books: Books, decision: Decision, host: Host) -> int:
+async def _choose(gate: Gate, decision: Decision, host: Host) -> int:
     """Choose who begins. Those whose heads do not wait any more give their slots and tokens back."""
-    now = host.clock.now_ms()
+    books, now = gate.open_books, host.clock.now_ms()
     picked: list[Waiting] = []
     while len(picked) < MOST_CHOSEN and (waiting := books.chooser.pick(now * 1000)) is not None:
         picked.append(waiting)
     for waiting, head in zip(picked, await _heads([each.partition for each in picked], host), strict=True):
-        slot = books.held.get(waiting.partition)
-        if head is None or head.status != QUEUED or (slot is not None and slot.epoch == head.epoch):
+        slot, waits = books.held.get(waiting.partition), _as_the_head_says(waiting, head, gate, host)
+        if head is None or waits is None or (slot is not None and slot.epoch == head.epoch):
             books.chooser.give_back(waiting)
-            decision.gone.append(waiting)
+            if head is None and host.home.writes_are_paid:
+                books.put_aside(waiting, now)
+            else:
+                decision.gone.append(waiting)
+            continue
+        if waits.key != waiting.key:
+            books.chooser.give_back(waiting)
+            books.came.append(waits)
             continue
         if slot is not None:  # it was of an earlier wait, which is over
             books.chooser.freed(slot.key)
         books.held[waiting.partition] = Slot(waiting.key, head.epoch, now)
         decision.chosen.append(waiting)
     return len(picked)
+
+
+def _as_the_head_says(waiting: Waiting, head: Item | None, gate: Gate, host: Host) -> Waiting | None:
+    """What waits here according to its head; ``None`` if it does not. A place that is written before its head may be
+    that of a start which was not the first under its id: the head is right.
+    """
+    if head is None or head.status != QUEUED:
+        return None
+    if not host.home.writes_are_paid:
+        return waiting
+    waits = queueing_in(head)
+    if waits is None or waits.gate != gate.partition:
+        return None
+    return waiting if waits.key == waiting.key else replace(waiting, key=waits.key)
 
 
 async def _heads(partitions: Sequence[str], host: Host) -> Sequence[Item | None]:
@@ -179,11 +211,15 @@ async def _write(gate: Gate, decision: Decision, declared: Declared, host: Host)
         arrivals=books.chooser.arrivals,
         waiting=books.waiting,
         full=books.full,
+        awake=host.home.writes_are_paid and is_busy(gate),
     ).with_numbers(declared.rules, declared.most_waiting)
     update = Update(
-        partition=gate.partition, when=OwnerIs(host.home.owner, gate.epoch), due_at=now, body=encode(record)
+        partition=gate.partition,
+        when=OwnerIs(host.home.owner, gate.epoch),
+        due_at=UNSET if books.is_due else now,  # it stays so until it is released, and costs no entry of an index
+        body=encode(record),
     )
-    books.decided_at, books.is_told = now, True
+    books.decided_at, books.is_told, books.is_due, books.awake = now, True, True, record.awake
     together = () if host.home.writes_are_paid else _deletes(gate, decision)
     if decision.chosen and not host.home.writes_are_paid:
         chosen = [each.partition for each in decision.chosen]
@@ -217,6 +253,12 @@ async def _delete(delete: Delete, host: Host) -> None:
         await host.home.store.write(delete)
 
 
+async def note_rest(gate: Gate, declared: Declared, host: Host) -> None:
+    """Write that it is not awake any more, unless its head says so. Raises ``Fenced``."""
+    if gate.open_books.awake:
+        await _write(gate, Decision([], [], [], []), declared, host)
+
+
 def _next(gate: Gate, host: Host) -> Idle:
     now = host.clock.now_ms()
     if not is_busy(gate):
@@ -233,6 +275,8 @@ def next_at(gate: Gate, host: Host) -> int:
     times = [books.looked_at + look_ms(host)]
     if (token_us := books.chooser.next_at(now * 1000)) is not None:
         times.append(-(-token_us // 1000))
+    if (early_at := next_look_at(gate)) is not None:
+        times.append(early_at)
     if books.lookup:
         times.append(books.scanned_at + SCAN_SHARE * books.scan_ms)
     return max(now, min(times))

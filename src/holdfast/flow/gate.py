@@ -27,6 +27,10 @@ class Books(Struct):
     ``purges`` are the orders to end what waits, and when all places were read since. ``purging`` is what they cover, by
     its place, and ``spared`` the places of what was asked to stop and waits on. ``is_told``: the head of the queue has
     the numbers of this code.
+
+    ``early`` are places that came before their executions, and ``early_at`` is when these were last looked for.
+    ``awake`` is what the head of the queue says, and ``is_due``: it is due. ``rests``: this process is about to release
+    it, and what has come since is for the next hold of the lease.
     """
 
     held: dict[str, Slot]
@@ -45,11 +49,16 @@ class Books(Struct):
     purging: dict[str, Waiting] = {}
     spared: set[str] = set()
     is_told: bool = True
+    early: dict[str, Waiting] = {}
+    early_at: int = 0
+    awake: bool = False
+    is_due: bool = False
+    rests: bool = False
 
     @property
     def waiting(self) -> int:
         """How many executions wait."""
-        return self.chooser.waiting + len(self.purging)
+        return self.chooser.waiting + len(self.purging) + len(self.early)
 
     @property
     def waiting_with_news(self) -> int:
@@ -57,7 +66,19 @@ class Books(Struct):
         of it: it counts once, and no more once its execution has its slot.
         """
         came = {each.sort for each in self.came if not (self.chooser.knows(each) or self.has_begun(each))}
-        return self.waiting + len(came)
+        return self.waiting + len(came - self.early.keys())
+
+    def put_aside(self, waiting: Waiting, now: int) -> None:
+        """The execution of this place is not there yet. It is looked for again (``early``)."""
+        if not self.early:
+            self.early_at = now
+        self.early[waiting.sort] = waiting
+
+    def leave(self, place: str) -> None:
+        """What waits at this place, if anything does, waits no more."""
+        self.chooser.leave(place)
+        self.purging.pop(place, None)
+        self.early.pop(place, None)
 
     def has_begun(self, waiting: Waiting) -> bool:
         """Whether a place is of no use any more, and about to be deleted: what waits there has its slot. If it waits
@@ -107,10 +128,25 @@ class Gate(Entity):
 
     # ── Hints from this process ─────────────────────────────────────────────────────────────────────────────────────
 
-    def has_come(self, waiting: Waiting) -> None:
-        """An execution waits, durably."""
+    def decides_by(self, head: Item, owner: str) -> bool:
+        """Whether this process decides, as the head of the queue shows, and takes in all that has come by now before it
+        releases it.
+        """
+        is_ours = head.owner == owner and head.epoch == self.epoch
+        return is_ours and self.held and self.books is not None and not self.books.rests
+
+    def has_come(self, waiting: Waiting) -> bool:
+        """An execution waits, durably; false if this process does not take that in."""
+        if self.books is None or self.books.rests:
+            return False
+        self.books.came.append(waiting)
+        self.wake()
+        return True
+
+    def has_left(self, place: str) -> None:
+        """What waited at this place waits no more, durably."""
         if self.books is not None:
-            self.books.came.append(waiting)
+            self.books.leave(place)
             self.wake()
 
     def has_changed(self, partition: str) -> None:
@@ -120,7 +156,9 @@ class Gate(Entity):
             self.wake()
 
 
-def books_of(record: GateRecord, rules: Rules) -> Books:
+def books_of(head: Item, record: GateRecord, rules: Rules) -> Books:
     """The books of a gate that was just claimed. Each slot is suspect: its execution may have ended long ago."""
     chooser = Chooser(rules, count_by_key(record.held), record.arrivals)
-    return Books(dict(record.held), chooser, set(record.held), [], full=record.full)
+    is_due = head.due_at is not None
+    held = dict(record.held)
+    return Books(held, chooser, set(held), [], full=record.full, awake=record.awake, is_due=is_due)

@@ -15,10 +15,11 @@ from msgspec import Struct
 
 from holdfast.coordination.lease import Closed, Held
 from holdfast.flow.changing import settings_in
-from holdfast.flow.deciding import is_busy, next_at, read_places, run_round
+from holdfast.flow.deciding import is_busy, next_at, note_rest, read_places, run_round
 from holdfast.flow.declarations import Queue, queue_at
+from holdfast.flow.ends import Ends
 from holdfast.flow.gate import Gate, books_of
-from holdfast.flow.purging import End, take_in
+from holdfast.flow.purging import take_in
 from holdfast.flow.record import DECIDING, PLACE_PREFIX, RESTING, SETTINGS, create, decode_gate, shards_of, since_of
 from holdfast.items import Item
 from holdfast.kernel.entity import Unloaded
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
 class Gates(Struct, frozen=True, kw_only=True):
     """The programming model of queues, and the stages of their turns. One per worker.
 
-    ``closed`` are the statuses of executions that are over; ``end`` ends one that waits.
+    ``closed`` are the statuses of executions that are over; ``ends`` is how one ends that waits.
     """
 
     runtime: Runtime
     closed: Sequence[str]
-    end: End
+    ends: Ends
     blocked: str = ""
     claimable: tuple[str, ...] = (RESTING, DECIDING)
     running: str = DECIDING
@@ -95,7 +96,7 @@ class Gates(Struct, frozen=True, kw_only=True):
         declared = self._declared(entity.partition)
         settings = await _settings(entity.partition, host)
         record = decode_gate(unloaded.head.body)
-        entity.books = books = books_of(record, settings.over(declared.rules))
+        entity.books = books = books_of(unloaded.head, record, settings.over(declared.rules))
         books.chooser.catch_up(host.clock.now_ms() * 1000)
         books.looked_at = host.clock.now_ms()
         books.is_told = record == record.with_numbers(declared.rules, declared.most_waiting)
@@ -114,15 +115,19 @@ class Gates(Struct, frozen=True, kw_only=True):
     async def run(self, entity: Gate, host: Host, /) -> Next:
         """See ``Stages``."""
         if not _stops(host):
-            found = await run_round(entity, self._declared(entity.partition), self.closed, self.end, host)
+            found = await run_round(entity, self._declared(entity.partition), self.closed, self.ends, host)
             if not _stops(host):
                 return found
         return await self.rest(entity, host)
 
     async def rest(self, entity: Gate, host: Host, /) -> Rest:
-        """See ``Stages``."""
+        """See ``Stages``. Where writes are paid, a place need not make the gate due while that is awake: who writes one
+        sees it so before it writes that it is not, and thus before it reads all places for the last time.
+        """
+        entity.open_books.rests = True
         if not is_busy(entity):
-            entity.open_books.lookup = True  # where writes are paid, a place does not make the gate due
+            await note_rest(entity, self._declared(entity.partition), host)
+            entity.open_books.lookup = True
             await read_places(entity, host, at_once=True)  # no process looks after this
         if not is_busy(entity):
             return Rest(RESTING, None)
@@ -160,9 +165,9 @@ def heard(runtime: Runtime, partition: str | None) -> None:
                 gate.has_changed(each)
 
 
-async def begin_queues(runtime: Runtime, closed: Sequence[str], end: End) -> Gates:
+async def begin_queues(runtime: Runtime, closed: Sequence[str], ends: Ends) -> Gates:
     """Create the heads of the declared queues, and return the model of their gates."""
-    gates = runtime.kept.get(Gates, partial(_listening, runtime, closed, end))
+    gates = runtime.kept.get(Gates, partial(_listening, runtime, closed, ends))
     await asyncio.gather(*(create(each.partition, runtime.home, each) for each in runtime.registry.queues.values()))
     return gates
 
@@ -200,8 +205,8 @@ def _stops(host: Host) -> bool:
     return host.draining
 
 
-def _listening(runtime: Runtime, closed: Sequence[str], end: End) -> Gates:
-    gates = Gates(runtime=runtime, closed=closed, end=end)
+def _listening(runtime: Runtime, closed: Sequence[str], ends: Ends) -> Gates:
+    gates = Gates(runtime=runtime, closed=closed, ends=ends)
     runtime.wake_listeners.add_for_all(partial(heard, runtime))
     return gates
 

@@ -9,7 +9,7 @@ is kept for a while after that, for places that come late.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -21,18 +21,13 @@ from holdfast.flow.record import QUEUED, since_of
 
 if TYPE_CHECKING:
     from holdfast.flow.choose import Waiting
+    from holdfast.flow.ends import Ends
     from holdfast.flow.gate import Books, Gate
     from holdfast.flow.settings import Purge
-    from holdfast.items import Item
     from holdfast.kernel.host import Host
 
 MOST_PURGED: Final = 200
 """The most executions that one round ends."""
-
-End = Callable[["Item", int, str, "Host"], Awaitable[bool]]
-"""Ends an execution that waits, if it has waited since that time or longer; false if it goes on to wait: it has begun
-before, and has been asked to stop.
-"""
 
 
 def take_in(books: Books, purges: Sequence[Purge], now: int) -> None:
@@ -58,14 +53,16 @@ def is_under_way(books: Books) -> bool:
     return any(not each.done for each in books.purges)
 
 
-async def purge_some(gate: Gate, end: End, host: Host) -> list[Waiting]:
+async def purge_some(gate: Gate, ends: Ends, host: Host) -> list[Waiting]:
     """End some of what the orders cover, and answer whose places are of no use any more."""
     books = gate.open_books
     some = list(islice(books.purging.values(), MOST_PURGED))
-    ended = await asyncio.gather(*(_end(each, books, end, gate, host) for each in some))
+    ended = await asyncio.gather(*(_end(each, books, ends, gate, host) for each in some))
     for waiting, is_ended in zip(some, ended, strict=True):
         del books.purging[waiting.sort]
-        if not is_ended:
+        if is_ended is None:
+            books.put_aside(waiting, host.clock.now_ms())
+        elif not is_ended:
             books.spared.add(waiting.sort)
             books.chooser.add(waiting)
     if is_under_way(books) and not books.purging and books.purges_read_at is not None:
@@ -79,11 +76,13 @@ def _is_covered(books: Books, waiting: Waiting) -> bool:
     return waiting.sort not in books.spared and any(each.covers(waiting.key, since) for each in books.purges)
 
 
-async def _end(waiting: Waiting, books: Books, end: End, gate: Gate, host: Host) -> bool:
-    """Whether the execution waits no more. Its head says what there is to end, and no place."""
+async def _end(waiting: Waiting, books: Books, ends: Ends, gate: Gate, host: Host) -> bool | None:
+    """Whether the execution waits no more; ``None`` if it is to come. Its head says what there is to end."""
     head = await host.home.store.get(waiting.partition)
+    if head is None and host.home.writes_are_paid:
+        return None
     slot = books.held.get(waiting.partition)
     if head is None or head.status != QUEUED or (slot is not None and slot.epoch == head.epoch):
         return True
     until = max(each.until for each in books.purges if each.covers(waiting.key, since_of(waiting.sort)))
-    return await end(head, until, gate.partition, host)
+    return await ends.purge(head, until, gate.partition, host)

@@ -7,7 +7,7 @@ adds an epoch, so a permission that was given before is of no use any more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 from zlib import crc32
 
@@ -19,7 +19,7 @@ from holdfast import keys
 from holdfast.codec.stored import stored
 from holdfast.flow.choose import Rules, Waiting
 from holdfast.flow.settings import StoredRate, stored_rate
-from holdfast.items import ABSENT, EXISTS, Item, Put, Update
+from holdfast.items import ABSENT, EXISTS, Delete, Item, Put, Update
 from holdfast.persist import write_for_caller
 from holdfast.ports import Home
 
@@ -74,13 +74,14 @@ class Slot(Struct, frozen=True, gc=False, array_like=True):
 class GateRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The body of a queue's head. ``held`` are the slots by execution, ``arrivals`` the arrival times of its rates.
     ``waiting`` and ``full`` are what the gate has last counted, the others the numbers by which it has decided: who has
-    no code sees them here.
+    no code sees them here. ``awake``: before it rests it writes that it is so no more, and reads all places after that.
     """
 
     held: dict[str, Slot] = {}
     arrivals: dict[str, int] = {}
     waiting: int = 0
     full: bool = False
+    awake: bool = False
     limit: int = 0
     limit_per_key: int | None = None
     rate: StoredRate | None = None
@@ -105,6 +106,12 @@ class GateRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return Rules(self.limit, self.limit_per_key, rate, per_key)
 
 
+class Head(Struct, frozen=True, gc=False):
+    """What a queue has to know of the head of an execution."""
+
+    queued: Queueing | None = None
+
+
 class PlaceBody(Struct, frozen=True, gc=False, array_like=True):
     """The body of a place."""
 
@@ -114,6 +121,7 @@ class PlaceBody(Struct, frozen=True, gc=False, array_like=True):
 
 encode: Final = msgspec.json.Encoder().encode
 decode_gate: Final = stored(GateRecord, "the head of a queue")
+_decode_head: Final = stored(Head, "the head of an execution")
 _decode_place: Final = stored(PlaceBody, "the place of an execution in a queue")
 
 
@@ -154,9 +162,20 @@ def place_put(partition: str, waits: Queueing) -> Put:
     )
 
 
+def place_delete(partition: str, waits: Queueing) -> Delete:
+    """The write that deletes an execution's place: it waits no more."""
+    item = place_put(partition, waits).item
+    return Delete(item.partition, item.sort)
+
+
 def since_of(place: str) -> int:
     """Since when the execution waits whose place has this sort key (milliseconds)."""
     return int(place[len(PLACE_PREFIX) :].partition("#")[0])
+
+
+def queueing_in(head: Item) -> Queueing | None:
+    """How an execution waits, or has waited."""
+    return _decode_head(head.body).queued
 
 
 def waiting_of(place: Item) -> Waiting:
@@ -183,17 +202,21 @@ def make_due(gate: str, now: int) -> Update:
     return Update(partition=gate, when=EXISTS, due_at=now, add_revision=1)
 
 
-async def rouse(gate: str, home: Home, declared: Declared | None, now: int) -> None:
-    """Have a gate look that no process has: one that has it looks by itself, and a write of each start would be too
-    much for one item.
+async def rouse(
+    gate: str, home: Home, declared: Declared | None, now: int, is_ours: Callable[[Item], bool] = lambda _head: False
+) -> None:
+    """See to it that a gate looks at the places that are written by now, whoever dies: nothing else may be due for what
+    waits there. A write of each start would be too much for one item, so one that is awake is left alone, and so is
+    ``ours``, for which this process decides.
     """
     head = await home.store.get(gate)
     if head is None:
         if declared is None:  # a worker with its code creates it, and reads all places then
             return
         await create(gate, home, declared)
-    if head is None or (head.owner is None and head.due_at is None):
-        await home.store.write(make_due(gate, now))
+    elif head.due_at is not None and (is_ours(head) or decode_gate(head.body).awake):
+        return
+    await home.store.write(make_due(gate, now))
 
 
 def count_by_key(held: Mapping[str, Slot]) -> dict[str, int]:

@@ -48,7 +48,8 @@ from holdfast.workflows.runs import count_of
 
 _WAITING: Final = frozenset({RUNNING, PAUSED, TERMINATED})
 TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
-    None: frozenset({QUEUED, READY, RUNNING, CANCELLED}),  # a child may be cancelled before its start has arrived
+    # A child may be cancelled before its start has arrived, and a start that has written its place only is given up.
+    None: frozenset({QUEUED, READY, RUNNING, CANCELLED, DELETED}),
     QUEUED: frozenset({RUNNING, READY, PAUSED, CANCELLED, TIMED_OUT, TERMINATED}),  # a parent may let its child in
     READY: frozenset(
         {RUNNING, SUSPENDED, BLOCKED, PAUSED, *ENDED}

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import ExecutionTerminated, InvalidState, NotFound, Refused
 from holdfast.failure import describe
-from holdfast.flow.record import QUEUED, UNSEEN_MS, place_put
+from holdfast.flow.record import QUEUED, UNSEEN_MS, place_delete, place_put
 from holdfast.items import UNOWNED, AllOf, EpochIs, Item, RevisionIs, StatusIn, Update
 from holdfast.kernel.wake import wake
 from holdfast.persist import write_for_caller
@@ -24,7 +24,7 @@ from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import load
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.operations.awaiting import awaiting
-from holdfast.workflows.queueing import is_waiting, tell_gate
+from holdfast.workflows.queueing import is_waiting, tell_gate, tell_left
 from holdfast.workflows.record import (
     CLAIMABLE,
     ENDED,
@@ -49,8 +49,30 @@ async def pause(runtime: Runtime, partition: str) -> None:
     """Start no new effects until ``resume``; running ones finish and are recorded. One that waits in a queue keeps no
     place there.
     """
-    update = Update(partition=partition, when=StatusIn((QUEUED, *CLAIMABLE)), status=PAUSED, add_revision=1)
-    await _change(runtime, partition, update, allowed=(PAUSED,))
+    running = Update(partition=partition, when=StatusIn(CLAIMABLE), status=PAUSED, add_revision=1)
+    while True:
+        while (head := await head_of(runtime, partition)).status == QUEUED:
+            with suppress(Refused):  # it was changed meanwhile: look again
+                await _pause_waiting(runtime, head)
+                return
+        try:
+            await _change(runtime, partition, running, allowed=(PAUSED,))
+        except InvalidState:
+            if (await head_of(runtime, partition)).status != QUEUED:
+                raise
+        else:
+            return
+
+
+async def _pause_waiting(runtime: Runtime, head: Item) -> None:
+    queued = decode_record(head.body).queued
+    assert queued is not None, "only what has a queue is queued"
+    as_seen = AllOf((StatusIn((QUEUED,)), RevisionIs(head.revision), EpochIs(head.epoch)))
+    update = Update(partition=head.partition, when=as_seen, status=PAUSED, add_revision=1)
+    left = place_delete(head.partition, queued)
+    await write_for_caller(runtime.home.store, update, left, ours=lambda _there: False)
+    tell_left(head.partition, queued, runtime.home, runtime.host)
+    wake(head.partition, runtime.home, runtime.host)
 
 
 async def resume(runtime: Runtime, partition: str) -> None:
@@ -179,8 +201,9 @@ async def terminate(runtime: Runtime, partition: str, reason: str) -> None:
             add_revision=1,
             add_epoch=1,
         )
+        left = () if head.status != QUEUED or record.queued is None else (place_delete(partition, record.queued),)
         try:
-            await write_for_caller(runtime.home.store, update, ours=partial(_stands, update))
+            await write_for_caller(runtime.home.store, update, *left, ours=partial(_stands, update))
             break
         except Refused:
             continue  # it was changed meanwhile: look again
@@ -189,6 +212,8 @@ async def terminate(runtime: Runtime, partition: str, reason: str) -> None:
     closed = replace(await head_of(runtime, partition), status=TERMINATED)
     entries = await _closed(runtime, closed, record.run)
     wake(partition, runtime.home, runtime.host)
+    if left and record.queued is not None:
+        tell_left(partition, record.queued, runtime.home, runtime.host)
     error = describe(outcome_error(TERMINATED, ended, runtime.registry.errors))
     teller = Teller(runtime.home, runtime.host, runtime.sender, runtime.clock)
     await teller.tell(closed, record, error, awaiting(recorded_entries(record, [*entries])))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from contextlib import suppress
 from functools import partial
 from operator import eq
 from typing import TYPE_CHECKING, Final
@@ -21,11 +20,11 @@ from holdfast.errors import (
     ExecutionTimedOut,
     IdempotencyMismatch,
     Refused,
-    StoreError,
 )
 from holdfast.failure import describe
 from holdfast.flow.declarations import Queued
-from holdfast.flow.record import QUEUED, UNSEEN_MS, make_due, place_put, rouse
+from holdfast.flow.placing import is_placed, take_back
+from holdfast.flow.record import QUEUED, UNSEEN_MS, make_due, place_put
 from holdfast.flow.record import create as create_gate
 from holdfast.items import ABSENT, AllOf, Condition, EpochIs, Expired, Item, Put, RevisionIs, StatusIn
 from holdfast.kernel.host import serving
@@ -153,7 +152,7 @@ async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, ord
     while True:
         head = _new_head(home, host, workflow, order, clock, run=run, epoch=epoch)
         try:
-            await _write_new(head, when, workflow.policy.queue, home, clock.now_ms())
+            head = await _write_new(head, when, workflow.policy.queue, home, clock.now_ms())
         except Refused as refused:
             there = refused.item
         else:
@@ -168,31 +167,44 @@ async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, ord
             return _same_execution(there, workflow, order)
 
 
-async def _write_new(head: Item, when: Condition, queue: Queue | None, home: Home, now: int) -> None:
-    """Write a new head. If it waits, its place and the wake-up of its gate come with it, in one call where that costs
-    nothing more. Else the place comes behind the head, which is due until a worker has seen its place.
+async def _write_new(head: Item, when: Condition, queue: Queue | None, home: Home, now: int) -> Item:
+    """Write a new head, and answer it. If it waits, its place and the wake-up of its gate come with it, in one call
+    where that costs nothing more.
     """
-    put = Put(head, when)
     queued = decode_record(head.body).queued if head.status == QUEUED else None
     if queue is None or queued is None or queued.since > now:
-        await write_for_caller(home.store, put, ours=partial(eq, head))
-        return
+        await write_for_caller(home.store, Put(head, when), ours=partial(eq, head))
+        return head
     place = place_put(head.partition, queued)
     if home.writes_are_paid:
-        await write_for_caller(home.store, put, ours=partial(eq, head))
-        with suppress(StoreError):
-            await home.store.write(place)
-            await rouse(queued.gate, home, queue, now)
-        return
+        return await _write_behind(place, head, when, queue, home)
     while True:
         try:
-            await write_for_caller(home.store, put, place, make_due(queued.gate, now), ours=partial(eq, head))
+            writes = (Put(head, when), place, make_due(queued.gate, now))
+            await write_for_caller(home.store, *writes, ours=partial(eq, head))
         except Refused as refused:
             if refused.index == 0:
                 raise
             await create_gate(queued.gate, home, queue)  # no worker with this queue has run yet
         else:
-            return
+            return head
+
+
+async def _write_behind(place: Put, head: Item, when: Condition, queue: Queue, home: Home) -> Item:
+    """Write a place, and its head behind it: nothing is due for the head, then, but its timeout. If another head is in
+    the way, or the queue may not look at the place, the head comes first, and is due until a worker has seen its place.
+    """
+    if when == ABSENT and await is_placed(place, queue):
+        waiting = replace(head, due_at=decode_record(head.body).deadline_at)
+        try:
+            await write_for_caller(home.store, Put(waiting, ABSENT), ours=partial(eq, waiting))
+        except Refused as refused:
+            await take_back(place, refused.item, queue)
+            raise
+        return waiting
+    await write_for_caller(home.store, Put(head, when), ours=partial(eq, head))
+    await is_placed(place, queue)
+    return head
 
 
 async def cancel_before_start(

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.errors import InvalidInput
 from holdfast.flow.declarations import QueueFull, key_in
 from holdfast.flow.gate import Gate
-from holdfast.flow.record import Queueing, decode_gate, name_of, place_put, waiting_of
+from holdfast.flow.record import Queueing, decode_gate, name_of, place_delete, place_put, waiting_of
 from holdfast.kernel.wake import wake
 from holdfast.workflows.record import ExecutionRecord, decode_record
 
@@ -64,8 +64,15 @@ def shared_by(record: ExecutionRecord) -> tuple[str, ...]:
 def tell_gate(partition: str, queued: Queueing, home: Home, host: Host | None) -> None:
     """The place of an execution is written: have the gate of its queue look."""
     gate = None if host is None else host.entities.get(queued.gate)
+    if not (isinstance(gate, Gate) and gate.has_come(waiting_of(place_put(partition, queued).item))):
+        wake(queued.gate, home, host)
+
+
+def tell_left(partition: str, queued: Queueing, home: Home, host: Host | None) -> None:
+    """The place of an execution is deleted, for it waits no more: have the gate of its queue count it no more."""
+    gate = None if host is None else host.entities.get(queued.gate)
     if isinstance(gate, Gate) and gate.books is not None:
-        gate.has_come(waiting_of(place_put(partition, queued).item))
+        gate.has_left(place_delete(partition, queued).sort)
     else:
         wake(queued.gate, home, host)
 

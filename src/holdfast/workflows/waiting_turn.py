@@ -7,20 +7,23 @@ for its slot: to clean up is work, too.
 from __future__ import annotations
 
 from asyncio import CancelledError
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.coordination.inbox import INBOX_PREFIX, USED, Sender
-from holdfast.errors import Refused
+from holdfast.errors import Refused, StoreUnavailable
 from holdfast.failure import describe
 from holdfast.flow.beginning import begin_with_slot
 from holdfast.flow.declarations import queue_at
+from holdfast.flow.ends import Ends
 from holdfast.flow.gates import Gates, begin_queues
-from holdfast.flow.record import QUEUED, make_due, name_of, place_put, rouse
-from holdfast.items import AllOf, Delete, EpochIs, Item, RevisionIs, StatusIn, Update
+from holdfast.flow.record import QUEUED, Queueing, make_due, name_of, place_delete, place_put, rouse
+from holdfast.items import ABSENT, AllOf, Delete, EpochIs, Item, Put, RevisionIs, StatusIn, Update
 from holdfast.kernel.wake import wake, wake_at
 from holdfast.paging import items
 from holdfast.replay.entries import Cancelled
@@ -28,23 +31,31 @@ from holdfast.replay.journal import SEGMENT_PREFIX
 from holdfast.workflows.ended_outside import Teller, let_expire
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import send
-from holdfast.workflows.queueing import tell_gate
+from holdfast.workflows.queueing import tell_gate, tell_left
 from holdfast.workflows.record import (
     CANCELLED,
     CLOSED,
+    DELETED,
+    NO_LONGER_AWAITED,
     TIMED_OUT,
     CancelRequest,
     ExecutionRecord,
     decode_message,
     decode_record,
     encode_record,
+    id_of,
+    workflow_of,
 )
+from holdfast.workflows.runs import first_revision, first_run
 
 if TYPE_CHECKING:
-    from holdfast.flow.purging import End
     from holdfast.kernel.host import Host
     from holdfast.kernel.runtime import Runtime
     from holdfast.registrations import Registrations
+
+
+LATEST_MS: Final = 30 * 86_400_000
+"""So long it is noted that an execution was given up whose start has written its place only."""
 
 
 class Waiters(Struct, frozen=True):
@@ -90,7 +101,8 @@ class Waiters(Struct, frozen=True):
         assert waits is not None
         untouched = await self._is_untouched(head, record)
         if untouched and (end := await self._end(head, record, now)) is not None:
-            await self._end_it(head, record, *end)
+            await self._end_it(head, record, *end, *await self._leaving(head, waits))
+            tell_left(head.partition, waits, self.host.home, self.host)
             return
         deadline_at = record.deadline_at if untouched else None
         as_seen = AllOf((StatusIn((QUEUED,)), RevisionIs(head.revision), EpochIs(head.epoch)))
@@ -113,6 +125,16 @@ class Waiters(Struct, frozen=True):
         finally:
             tell_gate(head.partition, waits, self.host.home, self.host)  # also of a place that is of no use
 
+    async def _leaving(self, head: Item, waits: Queueing) -> tuple[Delete, ...]:
+        """What to write with the end of one that is due: no place of it is left. Where writes are paid, the place goes
+        before: it is due until it has ended.
+        """
+        left = place_delete(head.partition, waits)
+        if not self.host.home.writes_are_paid:
+            return (left,)
+        await self.host.home.store.write(left)
+        return ()
+
     async def _is_untouched(self, head: Item, record: ExecutionRecord) -> bool:
         """Whether its body has never begun."""
         if record.timed_from or record.tail or record.notes:
@@ -129,7 +151,9 @@ class Waiters(Struct, frozen=True):
             return TIMED_OUT, Cancelled(now, "it ran past its timeout", timed_out=True)
         return None
 
-    async def _end_it(self, head: Item, record: ExecutionRecord, status: str, cancelled: Cancelled) -> None:
+    async def _end_it(
+        self, head: Item, record: ExecutionRecord, status: str, cancelled: Cancelled, *others: Delete
+    ) -> None:
         host, reason = self.host, cancelled.reason or "nobody said why"
         ended = replace(
             record, ended_at=cancelled.at, error=describe(CancelledError(reason)), tail=(cancelled,), waits=None
@@ -144,6 +168,7 @@ class Waiters(Struct, frozen=True):
         )
         await host.home.store.write(
             update,
+            *others,
             *[
                 Delete(head.partition, item.sort)
                 async for item in items(host.home.store, head.partition, prefix=INBOX_PREFIX)
@@ -162,10 +187,10 @@ class Waiters(Struct, frozen=True):
 
 async def begin_gates(runtime: Runtime) -> Gates:
     """The model of the gates of an app's queues, for a worker."""
-    return await begin_queues(runtime, CLOSED, _ending(runtime))
+    return await begin_queues(runtime, CLOSED, Ends(_purging(runtime), partial(_give_up, runtime)))
 
 
-def _ending(runtime: Runtime) -> End:
+def _purging(runtime: Runtime) -> Callable[[Item, int, str, Host], Awaitable[bool]]:
     """What ends an execution by an order to its queue, as ``Waiters.purge`` says. True if it does not wait any more."""
 
     async def end(head: Item, until: int, gate: str, host: Host) -> bool:
@@ -179,3 +204,30 @@ def _ending(runtime: Runtime) -> End:
         return True
 
     return end
+
+
+async def _give_up(runtime: Runtime, partition: str, host: Host) -> bool:
+    """Have an execution never come whose start has written its place, and no head: one that was deleted is in its place
+    then. The start finds it if it goes on after all, and begins anew.
+    """
+    now = host.clock.now_ms()
+    record = ExecutionRecord(
+        workflow=workflow_of(partition),
+        id=id_of(partition),
+        version="",
+        input=Raw(b"null"),
+        fingerprint="",
+        created_at=now,
+        secret="",
+        run=first_run(runtime.home),
+        run_at=now,
+        ended_at=now,
+        error=describe(CancelledError(NO_LONGER_AWAITED)),
+    )
+    body = encode_record(record)
+    never = Item(partition, revision=first_revision(record.run), status=DELETED, expires_at=now + LATEST_MS, body=body)
+    try:
+        await host.home.store.write(Put(never, ABSENT))
+    except (Refused, StoreUnavailable):
+        return False
+    return True

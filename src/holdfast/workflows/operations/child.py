@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from holdfast import ids
 from holdfast.codec.typed import codec_for
 from holdfast.errors import IdempotencyMismatch, InvalidInput, InvalidState, NotFound, Refused
-from holdfast.flow.record import QUEUED
+from holdfast.flow.record import QUEUED, place_delete
 from holdfast.items import AllOf, EpochIs, RevisionIs, StatusIn, Update
 from holdfast.kernel.host import holds
 from holdfast.kernel.outcomes import Conclusion
@@ -24,7 +24,7 @@ from holdfast.workflows.launch import cancel_before_start, gave_up, launch, outc
 from holdfast.workflows.live import Live
 from holdfast.workflows.named_children import AwaitedChild
 from holdfast.workflows.once import MayHaveHappened
-from holdfast.workflows.queueing import shared_by
+from holdfast.workflows.queueing import shared_by, tell_left
 from holdfast.workflows.record import (
     CANCEL,
     CANCELLED,
@@ -162,7 +162,8 @@ class CallChild(AwaitedChild, frozen=True):
             add_revision=1,
         )
         with suppress(Refused):
-            await live.host.home.store.write(live.guard(), goes_on)
+            await live.host.home.store.write(live.guard(), goes_on, place_delete(head.partition, record.queued))
+            tell_left(head.partition, record.queued, live.host.home, live.host)
         wake(head.partition, live.host.home, live.host)
 
     async def _reopened(self, head: Item, live: Live) -> Item | None:

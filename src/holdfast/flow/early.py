@@ -1,0 +1,57 @@
+"""Places that come before their executions: where writes are paid, a start writes the place first.
+
+So nothing has to be due for an execution that waits: its queue is, as long as it knows of a place. The head follows in
+a moment, or never, if the process of the start has died in between. These are the writes of such a start:
+
+| it stops | what is there | what continues it |
+|---|---|---|
+| before the place, or at it | nothing, or a place without a head | nobody was told of a start |
+| after the place, before the queue is due | the same | the same, once the queue is looked at for another reason |
+| after that, before the head | a place, and a queue that looks at it | the head is given up, and the place deleted |
+| at the head, and the answer is lost | perhaps the head too | it is sent again, or found by its id |
+| an hour, and then it writes the head | a head that was given up | the start begins anew, and is due until it is seen |
+
+A place is deleted only once no head can come for it any more: one that was given up takes the place of the head, which
+is only written where nothing is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from holdfast.flow.purging import line_up
+from holdfast.flow.record import UNSEEN_MS, since_of
+
+if TYPE_CHECKING:
+    from holdfast.flow.choose import Waiting
+    from holdfast.flow.ends import Ends
+    from holdfast.flow.gate import Gate
+    from holdfast.kernel.host import Host
+
+LOOK_AGAIN_MS: Final = 1_000
+"""So often the executions of early places are looked for, unless this process hears of them."""
+
+
+async def look_for_early(gate: Gate, ends: Ends, host: Host) -> list[Waiting]:
+    """Line those up that have come. Answers the places of those that never will."""
+    books, now = gate.open_books, host.clock.now_ms()
+    if not books.early or now < books.early_at + LOOK_AGAIN_MS:
+        return []
+    books.early_at = now
+    some = list(books.early.values())
+    heads = await asyncio.gather(*(host.home.store.get(each.partition) for each in some))
+    gone: list[Waiting] = []
+    for waiting, head in zip(some, heads, strict=True):
+        if head is not None:
+            del books.early[waiting.sort]
+            line_up(books, waiting)
+        elif now >= since_of(waiting.sort) + UNSEEN_MS and await ends.give_up(waiting.partition, host):
+            del books.early[waiting.sort]
+            gone.append(waiting)
+    return gone
+
+
+def next_look_at(gate: Gate) -> int | None:
+    """When early places are looked for next (milliseconds)."""
+    return gate.open_books.early_at + LOOK_AGAIN_MS if gate.open_books.early else None

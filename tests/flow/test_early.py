@@ -1,0 +1,142 @@
+"""Places that are written before their executions, where writes are paid: none is lost, and none stays for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+import holdfast as hf
+from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.flow.record import PLACE_PREFIX, Queueing, decode_gate, make_due, place_put, queueing_in, shards_of
+from holdfast.items import HEAD, Item, Put, Write
+from holdfast.ports import Home
+from holdfast.testing import PATIENT, VirtualClock, run_virtual
+
+WRITES = Callable[..., Awaitable[Sequence[Item | None]]]
+
+
+class Paid:
+    """Apps with one queue, on a home where each write is paid for."""
+
+    def __init__(self) -> None:
+        self.data, self.clock = MemoryData(), VirtualClock()
+
+    async def _open(self) -> Home:
+        return replace(open_memory_home(data=self.data), writes_are_paid=True)
+
+    def app(self) -> tuple[hf.App, hf.Queue, hf.Workflow[[int], int]]:
+        app = hf.App("shop", home=self._open, clock=self.clock, limits=PATIENT)
+        mail = app.queue("mail", limit=1, limit_per_key=1)
+
+        @app.workflow(queue=mail)
+        async def letter(number: int) -> int:
+            await hf.sleep(1)
+            return number
+
+        return app, mail, letter
+
+    async def places(self, queue: hf.Queue) -> list[str]:
+        store = open_memory_home(data=self.data).store
+        pages = [await store.query(shard, prefix=PLACE_PREFIX) for shard in shards_of(queue.partition)]
+        return [item.sort for page in pages for item in page.items]
+
+
+@pytest.fixture
+def paid() -> Paid:
+    return Paid()
+
+
+def is_head(writes: Sequence[Write]) -> bool:
+    return any(isinstance(each, Put) and each.item.sort == HEAD and each.item.body for each in writes)
+
+
+def test_nothing_is_due_for_what_waits_but_its_queue(paid: Paid) -> None:
+    async def main() -> None:
+        app, mail, letter = paid.app()
+        async with app.worker():
+            await mail.pause()
+            await letter.start(1, id="1")
+            store = app.runtime().home.store
+            head, gate = await store.get("wf#letter#1"), await store.get(mail.partition)
+            assert head is not None and head.due_at is None
+            assert gate is not None and gate.due_at is not None
+            await mail.resume()
+            assert await letter.handle("1") == 1
+            await asyncio.sleep(60)  # the queue rests
+            gate = await store.get(mail.partition)
+            assert gate is not None and gate.due_at is None and not decode_gate(gate.body).awake
+            assert await paid.places(mail) == []
+
+    run_virtual(main)
+
+
+def test_what_a_start_leaves_that_dies_behind_its_place_goes_and_its_id_stays_free(paid: Paid) -> None:
+    async def main() -> None:
+        app, mail, letter = paid.app()
+        async with app.worker():
+            store, now = app.runtime().home.store, paid.clock.now_ms()
+            await store.write(place_put("wf#letter#1", Queueing(gate=mail.partition, since=now, epoch=0)))
+            await store.write(make_due(mail.partition, now))
+            await asyncio.sleep(30)
+            assert len(await paid.places(mail)) == 1, "its head may be on its way"
+            assert await (await letter.start(2, id="2")) == 2  # it holds up nothing
+            await asyncio.sleep(60)
+            assert await paid.places(mail) == []
+            assert await (await letter.start(1, id="1")) == 1
+
+    run_virtual(main)
+
+
+def test_a_start_that_is_stopped_behind_its_place_begins_anew_after_it_was_given_up(
+    paid: Paid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        app, mail, letter = paid.app()
+        client, _, from_client = paid.app()
+        async with app.worker(), client:
+            store: Any = client.runtime().home.store
+            write: WRITES = store.write
+            stops = [300.0]
+
+            async def stopped(*writes: Write) -> Sequence[Item | None]:
+                if is_head(writes) and stops:
+                    await asyncio.sleep(stops.pop())
+                return await write(*writes)
+
+            monkeypatch.setattr(store, "write", stopped)
+            handle = await from_client.start(1, id="1")
+            assert not stops
+            assert await asyncio.wait_for(handle.result(), 120) == 1
+            assert (await letter.handle("1").status()).status == "COMPLETED"
+            await asyncio.sleep(60)
+            assert await paid.places(mail) == []
+
+    run_virtual(main)
+
+
+def test_a_start_that_another_one_has_overtaken_leaves_no_place_and_changes_no_key(paid: Paid) -> None:
+    async def main() -> None:
+        app, mail, letter = paid.app()
+        async with app.worker():
+            await mail.pause()
+            store = app.runtime().home.store
+            await letter.start(1, id="1", queued=hf.Queued(key="ann"))
+            await asyncio.sleep(1)
+            await letter.start(1, id="1", queued=hf.Queued(key="bob"))
+            assert len(await paid.places(mail)) == 1
+            head = await store.get("wf#letter#1")
+            assert head is not None
+            waits = queueing_in(head)
+            assert waits is not None
+            await store.write(place_put(head.partition, replace(waits, key="bob")))  # of a start in the same moment
+            await mail.resume()
+            while not (status := await mail.status()).slots:
+                await asyncio.sleep(0.1)
+            assert status.slots[0].key == "ann"
+            assert await letter.handle("1") == 1
+
+    run_virtual(main)
