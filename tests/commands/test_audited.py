@@ -17,6 +17,7 @@ from holdfast.commands import COMMANDS, NAMED, Context, perform_for
 from holdfast.commands.actor import DeleteActor
 from holdfast.commands.context import Command
 from holdfast.commands.message import DropParked, Redrive, ShowParked
+from holdfast.commands.queue import ChangeQueue, GivenRate
 from holdfast.coordination.audit import rows_since
 from holdfast.errors import InvalidState, StoreUnavailable
 from holdfast.http.routes import ROUTES
@@ -25,6 +26,9 @@ from holdfast.runtime.lambda_table import begin, order_of
 __all__ = ["performed"]
 
 AUDITED = [each for each in COMMANDS if each.audited]
+TOLD = {ChangeQueue: " limit=2"}
+"""What a row tells besides what the command is about."""
+
 NAMED_IN_PATH = ("workflow", "id", "actor", "key", "place", "message", "operation", "queue", "limit")
 
 
@@ -46,6 +50,11 @@ def test_a_row_says_what_the_command_is_about(named):
     assert str(command) == " ".join(told)
 
 
+def test_a_row_names_the_numbers_of_a_queue_that_are_changed():
+    command = ChangeQueue("shop/mail", limit=5, limit_per_key=None, rate=GivenRate(5, "1s", 10))
+    assert str(command) == "shop/mail limit=5 limit_per_key=none rate=5/1s/10"
+
+
 @pytest.mark.parametrize("route", [each for each in ROUTES if each.action], ids=str)
 async def test_over_http_with_the_caller_and_an_event(http_shop, performed, route, monkeypatch):
     if route.command in (Redrive, DropParked):  # whose message it is has to be known first
@@ -57,6 +66,7 @@ async def test_over_http_with_the_caller_and_an_event(http_shop, performed, rout
         await Api(app).send(route.method, route.path.format_map(PLACES), body)
         (row,) = await rows(app)
     what = " ".join(PLACES[name] for name in NAMED_IN_PATH if f"{{{name}}}" in route.path)
+    what += TOLD.get(route.command, "")
     assert (row.who, row.action, row.what, row.outcome) == ("tester", NAMED[route.command].name, what, "performed")
     fields = {"route": str(route), "status": 409, "caller": "tester", "target": what}
     assert ("http_answered", fields) in told

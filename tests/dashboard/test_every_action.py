@@ -79,6 +79,7 @@ CASES = (
     Case("dlq discard", LETTERS, World.parked, World.is_nothing_parked),
     Case("queue pause", QUEUES, World.queued, World.is_queue_paused),
     Case("queue resume", QUEUES, World.queued_and_paused, World.is_queue_open),
+    Case("queue set", QUEUES, World.queued, World.is_queue_changed, typed={"limit": "7", "rate": "5/1s/10"}),
     Case("queue reset", QUEUES, World.queued_and_changed, World.is_queue_as_declared),
     Case("queue purge", QUEUES, World.queued_and_paused, World.is_queue_empty),
     Case("limit reset", LIMITS, World.limits_changed, World.is_limit_as_declared),

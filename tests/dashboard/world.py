@@ -170,6 +170,10 @@ class World:
     async def is_queue_as_declared(self, on: On) -> bool:
         return (await self._queue(on).status()).limit == 1
 
+    async def is_queue_changed(self, on: On) -> bool:
+        status = await self._queue(on).status()
+        return status.limit == 7 and status.rate is not None and status.rate.burst == 10
+
     async def is_queue_empty(self, on: On) -> bool:
         return not (await self._queue(on).status()).waiting
 

@@ -91,6 +91,52 @@ def test_a_circle_of_queues_that_wait_for_each_other_is_told(app) -> None:
     run_virtual(main)
 
 
+def test_executions_that_wait_for_others_in_their_own_full_queue_are_told(app) -> None:
+    mail = app.queue("mail", limit=1)
+
+    @app.workflow(queue=mail)
+    async def leaf() -> None:
+        return None
+
+    @app.workflow(queue=mail)
+    async def stuck() -> None:
+        await (await leaf.start(id="leaf"))
+
+    async def main() -> None:
+        async with app.worker():
+            handle = await stuck.start(id="s")
+            await asyncio.sleep(90)
+            (found,) = await check_queues(app.runtime())
+            assert found.level == "warn" and "a circle: mail → mail" in found.told and "as children" in found.told
+            await mail.change(limit=2)
+            await asyncio.wait_for(handle.result(), 600)
+            (found,) = await check_queues(app.runtime())
+            assert found.level == "ok"
+
+    run_virtual(main)
+
+
+def test_what_waits_in_a_queue_that_the_code_has_left_is_told(memory_world) -> None:
+    before, after = (memory_world.app("shop", clock=VirtualClock(), limits=PATIENT) for _ in range(2))
+    for each, name in ((before, "old"), (after, "new")):
+        queue = each.queue(name, limit=1)
+
+        @each.workflow(queue=queue)
+        async def letter() -> None:
+            return None
+
+    async def main() -> None:
+        async with before:
+            await before.registry.workflows["letter"].start(id="a")
+        async with after.worker():
+            await asyncio.sleep(10)
+            (found,) = await check_queues(after.runtime())
+            assert found.level == "warn" and "executions of letter wait in shop/old" in found.told
+            assert "into new since" in found.told
+
+    run_virtual(main)
+
+
 async def test_a_home_without_queues_has_no_line(memory_world) -> None:
     async with memory_world.app("shop") as app:
         assert await check_queues(app.runtime()) == []

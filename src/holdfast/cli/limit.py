@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from holdfast.cli.declaring import after_option, limit_option
-from holdfast.cli.numbers import given, rate, shown_number, shown_rate, whole
+from holdfast.cli.numbers import given, shown_number, shown_rate
 from holdfast.cli.output import bold, plain, shown_moment, table
 from holdfast.cli.queue import name_argument
 from holdfast.cli.session import Session, examples, on_home
@@ -18,7 +18,7 @@ from holdfast.flow.overrides import LimitStatus
 
 HEADINGS: Final = ("APP", "LIMIT", "PERMITS", "LENT", "RATE", "WAIT", "PROCESSES")
 LOANS: Final = ("PERMITS", "WAIT", "UNTIL (UTC)", "PROCESS")
-NUMBERS: Final = {"permits": whole, "rate": rate}
+NUMBERS: Final = ("permits", "rate")
 
 
 @click.group("limit")

@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
-from holdfast.commands.queue import GivenRate
+from holdfast.commands.queue import NO_LIMIT, number_in
 from holdfast.duration import seconds
 from holdfast.flow.rates import Rate
 
-NO_LIMIT: Final = "none"
 
-Parse = Callable[[str], Any]
-
-
-def whole(text: str) -> int:
-    """A whole number."""
-    return int(text)
-
-
-def rate(text: str) -> GivenRate:
-    """A rate: ``100/1m``, or ``5/1s/10`` for a burst of ten.
-
-    >>> rate("5/1s/10")
-    GivenRate(count=5, per='1s', burst=10)
-    """
-    count, per, *burst = text.split("/")
-    (most,) = burst or ("1",)
-    return GivenRate(int(count), per, int(most))
-
-
-def given(numbers: Sequence[str], known: Mapping[str, Parse]) -> dict[str, Any]:
+def given(numbers: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
     """What ``NAME=VALUE`` says, each name once; ``none`` is no limit."""
     found: dict[str, Any] = {}
     for each in numbers:
@@ -40,7 +20,7 @@ def given(numbers: Sequence[str], known: Mapping[str, Parse]) -> dict[str, Any]:
         if not equals or name not in known or name in found:
             raise click.UsageError(f"{each!r} is no change; write NAME=VALUE once for each of: {', '.join(known)}")
         try:
-            found[name] = None if text == NO_LIMIT else known[name](text)
+            found[name] = number_in(name, text)
         except ValueError:
             raise click.UsageError(f"{each!r}: a limit is a number, a rate is COUNT/TIME, such as 100/1m") from None
     return found

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from holdfast.cli.declaring import after_option, limit_option
-from holdfast.cli.numbers import given, rate, shown_number, shown_rate, whole
+from holdfast.cli.numbers import given, shown_number, shown_rate
 from holdfast.cli.output import bold, coloured, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
@@ -17,6 +17,7 @@ from holdfast.clock import between, duration
 from holdfast.commands import NAMED
 from holdfast.commands.queue import (
     FIRST,
+    NUMBERS,
     ChangeQueue,
     ListQueues,
     OnQueue,
@@ -33,7 +34,6 @@ HEADINGS: Final = ("APP", "QUEUE", "", "BEGUN", "LIMIT", "PER KEY", "RATE", "WAI
 SLOTS: Final = ("BEGUN (UTC)", "", "KEY", "EXECUTION")
 WAITERS: Final = ("SINCE (UTC)", "", "KEY", "EXECUTION", "HEAD START")
 KEYS: Final = ("KEY", "BEGUN", "WAIT")
-NUMBERS: Final = {"limit": whole, "limit_per_key": whole, "rate": rate, "rate_per_key": rate}
 
 name_argument: Final = click.argument("name", metavar="[APP/]NAME")
 
@@ -206,4 +206,4 @@ def purge(session: Session, *, name: str, key: str | None, yes: bool) -> None:
 def _change(session: Session, command: OnQueue, told: str) -> None:
     session.perform(command)
     answer: dict[str, Any] = {"queue": command.queue, "action": NAMED[type(command)].name.removeprefix("queue ")}
-    session.answer(answer, f"{command}: {told}")
+    session.answer(answer, f"{command.queue if isinstance(command, ChangeQueue) else command}: {told}")

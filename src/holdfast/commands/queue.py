@@ -26,6 +26,9 @@ LISTED: Final = 100
 FIRST: Final = 50
 """How many of those that wait are told of one queue."""
 
+NO_LIMIT: Final = "none"
+NUMBERS: Final = ("limit", "limit_per_key", "rate", "rate_per_key")
+
 MOST_COUNTED: Final = 1_000
 """The most waiting executions that are counted of each queue in a list."""
 
@@ -121,6 +124,10 @@ class ChangeQueue(OnQueue, frozen=True, tag="queue-set"):
     rate: GivenRate | UnsetType | None = UNSET
     rate_per_key: GivenRate | UnsetType | None = UNSET
 
+    def __str__(self) -> str:
+        told = (f"{name}={_told(getattr(self, name))}" for name in NUMBERS if getattr(self, name) is not UNSET)
+        return " ".join((self.queue, *told))
+
     def check(self, context: Context) -> None:  # noqa: ARG002 - the signature of Command
         if all(each is UNSET for each in (self.limit, self.limit_per_key, self.rate, self.rate_per_key)):
             raise InvalidInput("say what to change: limit, limit_per_key, rate or rate_per_key")
@@ -152,6 +159,35 @@ class PurgeQueue(OnQueue, frozen=True, tag="queue-purge"):
         key = None if self.key is None else check_queue_key(self.key)
         gate, _ = await _found(context.app, self.queue)
         await order_purge(context.app.runtime(), gate, key)
+
+
+def _told(number: int | GivenRate | UnsetType | None) -> str:
+    """A number as a row of the audit tells it, and as the command line takes it."""
+    match number:
+        case None:
+            return NO_LIMIT
+        case GivenRate(count, per, burst):
+            return f"{count}/{per}" + (f"/{burst}" if burst != 1 else "")
+        case _:
+            return str(number)
+
+
+def rate_in(text: str) -> GivenRate:
+    """A rate as people write it: ``100/1m``, or ``5/1s/10`` for a burst of ten. Raises ``ValueError``.
+
+    >>> rate_in("5/1s/10")
+    GivenRate(count=5, per='1s', burst=10)
+    """
+    count, per, *burst = text.split("/")
+    (most,) = burst or ("1",)
+    return GivenRate(int(count), per, int(most))
+
+
+def number_in(name: str, text: str) -> int | GivenRate | None:
+    """A number of a queue as people write it; ``none`` is no limit. Raises ``ValueError``."""
+    if text == NO_LIMIT:
+        return None
+    return rate_in(text) if name.startswith("rate") else int(text)
 
 
 def given_rate(given: GivenRate | UnsetType | None) -> Rate | UnsetType | None:

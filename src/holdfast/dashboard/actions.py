@@ -33,7 +33,7 @@ from holdfast.commands.execution import (
 )
 from holdfast.commands.limit import ResetLimit
 from holdfast.commands.message import DropParked, Redrive
-from holdfast.commands.queue import PauseQueue, PurgeQueue, ResetQueue, ResumeQueue
+from holdfast.commands.queue import NUMBERS, ChangeQueue, PauseQueue, PurgeQueue, ResetQueue, ResumeQueue, number_in
 from holdfast.dashboard.signals import signal_value
 from holdfast.errors import InvalidInput
 from holdfast.http.api import plain_json
@@ -49,6 +49,7 @@ Make = Callable[["Visit", On, "Form"], Awaitable[Command[Any]]]
 
 LONGEST_REASON_CHARACTERS: Final = 1_000
 LONGEST_NAME_CHARACTERS: Final = 500
+LONGEST_NUMBER_CHARACTERS: Final = 50
 
 
 class Action(Struct, frozen=True, kw_only=True):
@@ -159,6 +160,15 @@ async def _redrive(_visit: Visit, on: On, form: Form) -> Command[Any]:
     return Redrive(on[0], _arguments(form))
 
 
+async def _change(_visit: Visit, on: On, form: Form) -> Command[Any]:
+    texts = {name: text_of(form, name, LONGEST_NUMBER_CHARACTERS) for name in NUMBERS}
+    try:
+        numbers: dict[str, Any] = {name: number_in(name, text) for name, text in texts.items() if text}
+    except ValueError:
+        raise InvalidInput("a limit is a whole number, a rate is COUNT/TIME, such as 100/1m, or none") from None
+    return ChangeQueue(on[0], **numbers)
+
+
 _PARK_ASKS: Final = "The message that it has halted at is parked, and the actor goes on with the next one."
 _DISCARD_ASKS: Final = "The message is dropped for good: it is never handled."
 _CANCELLABLE: Final = tuple(status for status in OPEN)
@@ -203,6 +213,7 @@ ACTIONS: Final = (
            statuses=("OPEN",)),
     Action(label="Resume", of="queue", command=ResumeQueue, make=_plain(ResumeQueue), done="lets others begin again",
            statuses=("PAUSED",)),
+    Action(label="Change", of="queue", command=ChangeQueue, make=_change, done="has these numbers", asks_for="limit"),
     Action(label="Reset", of="queue", command=ResetQueue, make=_plain(ResetQueue), done="has the numbers of the code"),
     Action(label="Purge", of="queue", command=PurgeQueue, make=_plain(PurgeQueue), done="ends what waits",
            asks="All that waits in it now ends as cancelled. What has begun goes on. That cannot be taken back."),

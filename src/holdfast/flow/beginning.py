@@ -6,15 +6,18 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UNSET
+
 from holdfast.errors import Refused, StoreUnavailable
-from holdfast.flow.record import QUEUED, decode_gate
-from holdfast.items import UNOWNED, AllOf, EpochIs, Item, StatusIn, Update, Write
+from holdfast.flow.record import QUEUED, decode_gate, encode
+from holdfast.items import UNOWNED, AllOf, EpochIs, Item, OwnerIs, StatusIn, Update, Write
 from holdfast.kernel.ownership import lease_until
 from holdfast.kernel.room import keep_room, leave_room
 from holdfast.kernel.wake import wake
 
 if TYPE_CHECKING:
     from holdfast.flow.gate import Gate
+    from holdfast.flow.record import Declared
     from holdfast.kernel.host import Host
 
 RUNNING: Final = "RUNNING"
@@ -62,6 +65,20 @@ async def decide_and_begin(
         for partition in here:
             leave_room(partition, host)
     return frozenset(here)
+
+
+def next_head(gate: Gate, declared: Declared, host: Host, *, awake: bool) -> Update:
+    """The write of a decision: all that its head is to say, as it is in memory."""
+    books, now = gate.open_books, host.clock.now_ms()
+    books.chooser.forget_idle(now * 1000)
+    update = Update(
+        partition=gate.partition,
+        when=OwnerIs(host.home.owner, gate.epoch),
+        due_at=UNSET if books.is_due else now,  # it stays so until it is released, and costs no entry of an index
+        body=encode(books.record(declared, awake=awake)),
+    )
+    books.decided_at, books.freed_at, books.is_told, books.is_due, books.awake = now, None, True, True, awake
+    return update
 
 
 def _work_on(head: Item, gate: Gate, host: Host) -> None:

@@ -205,6 +205,16 @@ class Chooser:
             return self._take(lane, now_us)
         return None
 
+    def take_at_once(self, place: Waiting, now_us: int) -> bool:
+        """Let this one begin now, if nothing else waits and it may: its slot and its tokens are spent then."""
+        if self._places:
+            return False
+        self.add(place)
+        if self.pick(now_us) is not None:
+            return True
+        self.leave(place.sort)
+        return False
+
     def give_back(self, place: Waiting) -> None:
         """What was picked does not begin after all, and waits no more: its slot and its tokens are free again.
 

@@ -21,27 +21,25 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreError
-from holdfast.flow.beginning import begin, decide_and_begin, watch
+from holdfast.flow.beginning import begin, decide_and_begin, next_head, watch
 from holdfast.flow.choose import Waiting
 from holdfast.flow.early import look_for_early, next_look_at
 from holdfast.flow.purging import is_under_way, line_up, purge_some
 from holdfast.flow.record import (
     PLACE_PREFIX,
     QUEUED,
-    GateRecord,
     Slot,
-    encode,
     queueing_in,
     shard_of,
     shards_of,
     waiting_of,
 )
-from holdfast.items import Delete, Item, OwnerIs, Update
+from holdfast.items import Delete, Item
 from holdfast.kernel.outcomes import AGAIN, Idle, Next
 from holdfast.paging import items
 from holdfast.persist import write_until_known
@@ -65,6 +63,11 @@ PAID_LOOK_MS: Final = 10_000
 BEGIN_AGAIN_MS: Final = 1_000
 """An execution with a slot that has not begun is begun again after this time. It may wait for room in other processes,
 and each try wakes them.
+"""
+
+FREED_MS: Final = 200
+"""So long a slot that is free is in the head of the queue still, if no decision is written before: the next one, or the
+next start, takes it along. Whoever decides next looks at all slots by itself.
 """
 
 SCAN_SHARE: Final = 20
@@ -96,7 +99,10 @@ async def run_round(gate: Gate, declared: Declared, closed: Sequence[str], ends:
     decision.gone += await purge_some(gate, ends, host)
     picked = await _choose(gate, decision, host)
     full = declared.most_waiting is not None and books.waiting >= declared.most_waiting
-    if decision.freed or decision.chosen or decision.gone or full != books.full or not books.is_told:
+    if decision.freed and books.freed_at is None:
+        books.freed_at = now
+    is_time = books.freed_at is not None and now >= books.freed_at + FREED_MS
+    if is_time or decision.chosen or decision.gone or full != books.full or not books.is_told:
         books.full = full
         await _write(gate, decision, declared, host)
     await _begin(gate, decision, host)
@@ -138,7 +144,7 @@ async def _look(gate: Gate, decision: Decision, closed: Sequence[str], host: Hos
         books.lookup = True
         books.suspects |= set(books.held)
         books.looked_at = now
-    suspects, books.suspects = sorted(books.suspects & books.held.keys()), set()
+    suspects, books.suspects = sorted((books.suspects & books.held.keys()) - books.starting), set()
     for partition, head in zip(suspects, await _heads(suspects, host), strict=True):
         slot = books.held[partition]
         if head is None or _is_over(head, slot, closed):
@@ -204,22 +210,12 @@ async def _heads(partitions: Sequence[str], host: Host) -> Sequence[Item | None]
 
 async def _write(gate: Gate, decision: Decision, declared: Declared, host: Host) -> None:
     """Make the decision durable, before anything begins by it. Raises ``Fenced``."""
-    books, now = gate.open_books, host.clock.now_ms()
-    books.chooser.forget_idle(now * 1000)
-    record = GateRecord(
-        held=books.held,
-        arrivals=books.chooser.arrivals,
-        waiting=books.waiting,
-        full=books.full,
-        awake=host.home.writes_are_paid and is_busy(gate),
-    ).with_numbers(declared.rules, declared.most_waiting)
-    update = Update(
-        partition=gate.partition,
-        when=OwnerIs(host.home.owner, gate.epoch),
-        due_at=UNSET if books.is_due else now,  # it stays so until it is released, and costs no entry of an index
-        body=encode(record),
-    )
-    books.decided_at, books.is_told, books.is_due, books.awake = now, True, True, record.awake
+    async with gate.open_books.writing:
+        await _write_alone(gate, decision, declared, host)
+
+
+async def _write_alone(gate: Gate, decision: Decision, declared: Declared, host: Host) -> None:
+    update = next_head(gate, declared, host, awake=host.home.writes_are_paid and is_busy(gate))
     together = () if host.home.writes_are_paid else _deletes(gate, decision)
     if decision.chosen and not host.home.writes_are_paid:
         chosen = [each.partition for each in decision.chosen]
@@ -254,14 +250,14 @@ async def _delete(delete: Delete, host: Host) -> None:
 
 
 async def note_rest(gate: Gate, declared: Declared, host: Host) -> None:
-    """Write that it is not awake any more, unless its head says so. Raises ``Fenced``."""
-    if gate.open_books.awake:
+    """Write that it is not awake any more, and which slots are free, unless its head says so. Raises ``Fenced``."""
+    if gate.open_books.awake or gate.open_books.freed_at is not None:
         await _write(gate, Decision([], [], [], []), declared, host)
 
 
 def _next(gate: Gate, host: Host) -> Idle:
     now = host.clock.now_ms()
-    if not is_busy(gate):
+    if not is_busy(gate) and gate.open_books.freed_at is None:
         return Idle(None, LOOK_MS / 1000)
     due_at = next_at(gate, host)
     if host.ends_at is not None:  # an invocation does not stay for it
@@ -273,6 +269,8 @@ def next_at(gate: Gate, host: Host) -> int:
     """When there is something to do without a hint (milliseconds)."""
     books, now = gate.open_books, host.clock.now_ms()
     times = [books.looked_at + look_ms(host)]
+    if books.freed_at is not None:
+        times.append(books.freed_at + FREED_MS)
     if (token_us := books.chooser.next_at(now * 1000)) is not None:
         times.append(-(-token_us // 1000))
     if (early_at := next_look_at(gate)) is not None:

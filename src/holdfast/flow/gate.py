@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holdfast.flow.choose import Chooser, Rules, Waiting
 from holdfast.flow.record import GateRecord, Slot, count_by_key, since_of
@@ -12,8 +13,18 @@ from holdfast.items import Item
 from holdfast.kernel.entity import Entity, Unloaded
 
 if TYPE_CHECKING:
+    from holdfast.flow.record import Declared
     from holdfast.flow.settings import Purge
     from holdfast.kernel.model import Model
+
+
+class Told(NamedTuple):
+    """Parts of ``Books``."""
+
+    freed_at: int | None
+    is_told: bool
+    is_due: bool
+    awake: bool
 
 
 class Books(Struct):
@@ -30,7 +41,9 @@ class Books(Struct):
 
     ``early`` are places that came before their executions, and ``early_at`` is when these were last looked for.
     ``awake`` is what the head of the queue says, and ``is_due``: it is due. ``rests``: this process is about to release
-    it, and what has come since is for the next hold of the lease.
+    it, and what has come since is for the next hold of the lease. ``writing`` is held while the head of the queue is
+    being written: each write has all of it, so no two may be under way. ``starting`` are the executions that begin by
+    the very write that creates them, and ``freed_at`` is when a slot became free that the head still has.
     """
 
     held: dict[str, Slot]
@@ -54,6 +67,9 @@ class Books(Struct):
     awake: bool = False
     is_due: bool = False
     rests: bool = False
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    starting: set[str] = set()
+    freed_at: int | None = None
 
     @property
     def waiting(self) -> int:
@@ -67,6 +83,20 @@ class Books(Struct):
         """
         came = {each.sort for each in self.came if not (self.chooser.knows(each) or self.has_begun(each))}
         return self.waiting + len(came - self.early.keys())
+
+    def record(self, declared: Declared, *, awake: bool) -> GateRecord:
+        """What the head of the queue is to say."""
+        return GateRecord(
+            held=self.held, arrivals=self.chooser.arrivals, waiting=self.waiting, full=self.full, awake=awake
+        ).with_numbers(declared.rules, declared.most_waiting)
+
+    def told(self) -> Told:
+        """What the head of the queue says, as far as that is noted here."""
+        return Told(self.freed_at, self.is_told, self.is_due, self.awake)
+
+    def tell_again(self, told: Told) -> None:
+        """A write of the head was in vain, or is not known to have worked."""
+        self.freed_at, self.is_told, self.is_due, self.awake = told
 
     def put_aside(self, waiting: Waiting, now: int) -> None:
         """The execution of this place is not there yet. It is looked for again (``early``)."""

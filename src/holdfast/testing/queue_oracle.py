@@ -38,10 +38,11 @@ class QueueWatch:
             return []
         gate = self._gate(queued.gate)
         found: list[str] = []
-        if before is not None and before.status == QUEUED:
+        epoch = queued.epoch if before is None else before.epoch
+        if before is None or before.status == QUEUED:
             slot = gate.held.get(head.partition)
-            if slot is None or slot.epoch != before.epoch:
-                found.append(f"{head.partition} began without a slot for epoch {before.epoch} (G15)")
+            if slot is None or slot.epoch != epoch:
+                found.append(f"{head.partition} began without a slot for epoch {epoch} (G15)")
         begun[head.partition] = queued.key
         return found + self._too_many(queued.gate)
 

@@ -22,6 +22,7 @@ from holdfast.errors import (
     Refused,
 )
 from holdfast.failure import describe
+from holdfast.flow.at_once import at_once
 from holdfast.flow.declarations import Queued
 from holdfast.flow.placing import is_placed, take_back
 from holdfast.flow.record import QUEUED, UNSEEN_MS, make_due, place_put
@@ -152,7 +153,7 @@ async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, ord
     while True:
         head = _new_head(home, host, workflow, order, clock, run=run, epoch=epoch)
         try:
-            head = await _write_new(head, when, workflow.policy.queue, home, clock.now_ms())
+            head = await _write_new(head, when, workflow.policy.queue, home, host, clock.now_ms())
         except Refused as refused:
             there = refused.item
         else:
@@ -167,9 +168,9 @@ async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, ord
             return _same_execution(there, workflow, order)
 
 
-async def _write_new(head: Item, when: Condition, queue: Queue | None, home: Home, now: int) -> Item:
+async def _write_new(head: Item, when: Condition, queue: Queue | None, home: Home, host: Host | None, now: int) -> Item:
     """Write a new head, and answer it. If it waits, its place and the wake-up of its gate come with it, in one call
-    where that costs nothing more.
+    where that costs nothing more. It does not wait if it may begin at once.
     """
     queued = decode_record(head.body).queued if head.status == QUEUED else None
     if queue is None or queued is None or queued.since > now:
@@ -178,6 +179,13 @@ async def _write_new(head: Item, when: Condition, queue: Queue | None, home: Hom
     place = place_put(head.partition, queued)
     if home.writes_are_paid:
         return await _write_behind(place, head, when, queue, home)
+    if host is not None and (begins := at_once(head.partition, queued, queue, host)) is not None:
+        try:
+            running = _worked_on(head, host, now)
+            if await begins.write(Put(running, when), partial(eq, running)):
+                return running
+        finally:
+            begins.close()
     while True:
         try:
             writes = (Put(head, when), place, make_due(queued.gate, now))
@@ -276,17 +284,21 @@ def _head_of(record: ExecutionRecord, partition: str, home: Home, host: Host | N
     if record.queued is not None:
         due_at = starts_at if starts_at > now else _due_while_waiting(record, home, now)
         return Item(partition=partition, revision=revision, status=QUEUED, due_at=due_at, epoch=epoch, body=body)
+    ready = Item(partition=partition, revision=revision, status=READY, due_at=starts_at, epoch=epoch, body=body)
     if starts_at > now or host is None or not _keeps_place(host, partition):
-        return Item(partition=partition, revision=revision, status=READY, due_at=starts_at, epoch=epoch, body=body)
-    return Item(
-        partition=partition,
-        revision=revision,
+        return ready
+    return _worked_on(ready, host, now)
+
+
+def _worked_on(head: Item, host: Host, now: int) -> Item:
+    """A head that this process works on from its first moment."""
+    return replace(
+        head,
         status=RUNNING,
-        owner=home.owner,
+        owner=host.home.owner,
         lease_until=lease_until(now, host),
         due_at=now,  # so that it is found if we die
-        epoch=epoch + 1,
-        body=body,
+        epoch=head.epoch + 1,
     )
 
 

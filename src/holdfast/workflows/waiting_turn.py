@@ -219,7 +219,7 @@ async def _give_up(runtime: Runtime, partition: str, host: Host) -> bool:
         fingerprint="",
         created_at=now,
         secret="",
-        run=first_run(runtime.home),
+        run=first_run(runtime.home) - 1,  # what is started in its place has the first run of a new generation
         run_at=now,
         ended_at=now,
         error=describe(CancelledError(NO_LONGER_AWAITED)),
