@@ -49,7 +49,6 @@ Make = Callable[["Visit", On, "Form"], Awaitable[Command[Any]]]
 
 LONGEST_REASON_CHARACTERS: Final = 1_000
 LONGEST_NAME_CHARACTERS: Final = 500
-LONGEST_NUMBER_CHARACTERS: Final = 50
 
 
 class Action(Struct, frozen=True, kw_only=True):
@@ -161,7 +160,7 @@ async def _redrive(_visit: Visit, on: On, form: Form) -> Command[Any]:
 
 
 async def _change(_visit: Visit, on: On, form: Form) -> Command[Any]:
-    texts = {name: text_of(form, name, LONGEST_NUMBER_CHARACTERS) for name in NUMBERS}
+    texts = {name: text_of(form, name, LONGEST_NAME_CHARACTERS) for name in NUMBERS}
     try:
         numbers: dict[str, Any] = {name: number_in(name, text) for name, text in texts.items() if text}
     except ValueError:

@@ -67,7 +67,7 @@ and each try wakes them.
 
 FREED_MS: Final = 200
 """So long a slot that is free is in the head of the queue still, if no decision is written before: the next one, or the
-next start, takes it along. Whoever decides next looks at all slots by itself.
+next start, takes it along. A process that takes the queue over looks at all slots by itself.
 """
 
 SCAN_SHARE: Final = 20

@@ -5,11 +5,11 @@ a moment, or never, if the process of the start has died in between. These are t
 
 | it stops | what is there | what continues it |
 |---|---|---|
-| before the place, or at it | nothing, or a place without a head | nobody was told of a start |
+| before the place, or at it | nothing, or a place without a head | no caller was told of a start |
 | after the place, before the queue is due | the same | the same, once the queue is looked at for another reason |
 | after that, before the head | a place, and a queue that looks at it | the head is given up, and the place deleted |
 | at the head, and the answer is lost | perhaps the head too | it is sent again, or found by its id |
-| an hour, and then it writes the head | a head that was given up | the start begins anew, and is due until it is seen |
+| an hour, and then it writes the head | a head that was given up | it begins again, and is due until it is seen |
 
 A place is deleted only once no head can come for it any more: one that was given up takes the place of the head, which
 is only written where nothing is.

@@ -1,4 +1,4 @@
-"""Writing places where writes are paid: the place comes first, and its queue looks at it, whoever dies.
+"""Writing places where writes are paid: the place comes first, and its queue looks at it, whichever process dies.
 
 What this process writes at about the same time shares one look at the head of the queue. See ``early``.
 """

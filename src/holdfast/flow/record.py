@@ -205,9 +205,9 @@ def make_due(gate: str, now: int) -> Update:
 async def rouse(
     gate: str, home: Home, declared: Declared | None, now: int, is_ours: Callable[[Item], bool] = lambda _head: False
 ) -> None:
-    """See to it that a gate looks at the places that are written by now, whoever dies: nothing else may be due for what
-    waits there. A write of each start would be too much for one item, so one that is awake is left alone, and so is
-    ``ours``, for which this process decides.
+    """See to it that a gate looks at the places that are written by now, whichever process dies: nothing else may be
+    due for what waits there. A write of each start would be too much for one item, so one that is awake is left alone,
+    and so is one that ``is_ours``: this process decides for it.
     """
     head = await home.store.get(gate)
     if head is None:

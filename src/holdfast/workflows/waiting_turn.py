@@ -208,7 +208,7 @@ def _purging(runtime: Runtime) -> Callable[[Item, int, str, Host], Awaitable[boo
 
 async def _give_up(runtime: Runtime, partition: str, host: Host) -> bool:
     """Have an execution never come whose start has written its place, and no head: one that was deleted is in its place
-    then. The start finds it if it goes on after all, and begins anew.
+    then. The start finds it if it goes on after all, and begins again.
     """
     now = host.clock.now_ms()
     record = ExecutionRecord(

@@ -26,7 +26,7 @@ NAME: Final = "queues"
 MOST_QUEUES: Final = 100
 MOST_COUNTED: Final = 100
 MOST_FIRST: Final = 20
-"""Of a queue so many that wait are compared with the code."""
+"""How many of those that wait in a queue are compared with the code."""
 
 MOST_SLOTS: Final = 200
 """Of a full queue the executions with these slots are read, to see what they wait for."""
