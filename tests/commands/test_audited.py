@@ -66,8 +66,8 @@ async def test_over_http_with_the_caller_and_an_event(http_shop, performed, rout
         await Api(app).send(route.method, route.path.format_map(PLACES), body)
         (row,) = await rows(app)
     what = " ".join(PLACES[name] for name in NAMED_IN_PATH if f"{{{name}}}" in route.path)
-    what += TOLD.get(route.command, "")
-    assert (row.who, row.action, row.what, row.outcome) == ("tester", NAMED[route.command].name, what, "performed")
+    told_too = what + TOLD.get(route.command, "")
+    assert (row.who, row.action, row.what, row.outcome) == ("tester", NAMED[route.command].name, told_too, "performed")
     fields = {"route": str(route), "status": 409, "caller": "tester", "target": what}
     assert ("http_answered", fields) in told
 
