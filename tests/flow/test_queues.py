@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from msgspec import structs
+from tests.backends.aws import hostile
 from tests.flow.held import Stay, declare, gate_of, places, start
 
 import holdfast as hf
@@ -64,7 +65,8 @@ async def test_keys_have_limits_of_their_own_and_take_turns(app: hf.App, stay: S
         stay.go(8)
         await asyncio.gather(*handles)
         assert (stay.most, stay.most_of["flood"]) == (3, 2)
-        assert {"small-0"} <= set(stay.order[:3])
+        small = [each for each in stay.order[:3] if each.startswith("small")]
+        assert small == ["small-0"] or (small == ["small-1"] and hostile.is_hostile())  # a page may be torn
 
 
 async def test_what_was_started_by_a_client_begins_with_the_worker(app: hf.App, stay: Stay) -> None:
