@@ -13,6 +13,7 @@ import holdfast as hf
 from holdfast.coordination.stream import deleting, pages
 from holdfast.coordination.stream.deleting import EMPTY
 from holdfast.coordination.stream.fold import Folded, keep_read
+from holdfast.paging import items
 from holdfast.references import reference_in
 from holdfast.testing import FaultsAt, faulty_home, run_virtual
 from holdfast.testing.faults import LoseAnswer
@@ -44,7 +45,7 @@ async def filled(app, count=5, **options):
 
 
 async def kept_of(app):
-    return (await app.runtime().home.store.query("stream#accounts#a")).items
+    return [each async for each in items(app.runtime().home.store, "stream#accounts#a")]
 
 
 async def test_nothing_of_it_is_read_any_more_and_it_begins_anew(world, ordered, half):
