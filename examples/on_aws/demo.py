@@ -56,7 +56,7 @@ class Load(Struct, frozen=True, kw_only=True):
     visibility_seconds: int = 18
     """After so long a message comes again that went down with an environment. The stack has 90, which is right for AWS;
     the demonstration is in a hurry."""
-    patience_seconds: float = 300.0
+    patience_seconds: float = 900.0
 
 
 class Report(Struct, frozen=True, kw_only=True):
