@@ -94,7 +94,7 @@ torture: .venv/.dev-installed ## kill, pause and starve real processes, then com
 	@$(BIN)/python -m tests.messaging.torture
 	@HOLDFAST_SKIP_NOTHING=1 HOLDFAST_TORTURE=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS) -o faulthandler_timeout=3600 -m "torture and not aws"
 
-torture-aws: .venv/.dev-installed ## all that `make test` leaves out on emulators of AWS; takes half an hour
+torture-aws: .venv/.dev-installed ## all that `make test` leaves out on emulators of AWS; takes two to three hours on two processors
 	@HOLDFAST_SKIP_NOTHING=1 HOLDFAST_TORTURE=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS) -o faulthandler_timeout=3600 -m aws
 	@HOLDFAST_SKIP_NOTHING=1 HOLDFAST_HOSTILE=$(HOSTILE_SEED) $(BIN)/python -m pytest $(PYTEST_OPTIONS) -o faulthandler_timeout=3600 -m aws
 
