@@ -29,6 +29,10 @@ INSERT INTO holdfast_entries (head, sort, revision, status, epoch, body) VALUES 
 """
 
 
+STATE = "UPDATE holdfast_heads SET revision = revision + 1, body = ? WHERE partition = ?"
+TAKEN = "DELETE FROM holdfast_entries WHERE head = ? AND sort = ?"
+
+
 async def one_steps(folder: str, lanes: int, count: int) -> float:
     """One-step workflows per second: the start and the end of each, in commits of as many as there are lanes."""
     it = Workload(folder)
@@ -63,6 +67,74 @@ async def steps(folder: str, count: int) -> float:
         for number in range(count):
             _commit(store, APPEND, [(1, f"j#000000#{number:010}", segment)])
         return count / (time.perf_counter() - began)
+
+
+async def starts(folder: str, lanes: int, count: int) -> float:
+    """Starts per second: a head each, in commits of as many as there are lanes."""
+    it = Workload(folder)
+    async with it.client():
+        start = await _body(it, partition_of(it.no_step.name, (await it.no_step.start(0)).id))
+    rows = [(f"wf#no_step#bare-{number:08}", start) for number in range(count)]
+    with _file(folder) as store:
+        began = time.perf_counter()
+        for first in range(0, count, lanes):
+            _commit(store, START, rows[first : first + lanes])
+        return count / (time.perf_counter() - began)
+
+
+async def children(folder: str, count: int) -> float:
+    """Milliseconds for so many children: a commit with their starts, and a commit with their ends."""
+    it = Workload(folder)
+    async with it.worker():
+        handle = await it.no_step.start(0)
+        await handle
+        end = await _body(it, partition_of(it.no_step.name, handle.id))
+    names = [f"wf#child#bare-{number:08}" for number in range(count)]
+    with _file(folder) as store:
+        began = time.perf_counter()
+        _commit(store, START, [(name, end) for name in names])
+        _commit(store, END, [(end, name) for name in names])
+        return (time.perf_counter() - began) * 1e3
+
+
+async def parallel(folder: str, count: int) -> float:
+    """Milliseconds for the steps of one workflow at once: its start, a commit with its journal, its end."""
+    it = Workload(folder)
+    async with it.worker():
+        handle = await it.parallel.start(count)
+        await handle
+        place = partition_of(it.parallel.name, handle.id)
+        journal = (await it.app.runtime().home.store.query(place, prefix="j#")).items
+        end = await _body(it, place)
+    with _file(folder) as store:
+        began = time.perf_counter()
+        _commit(store, START, [(place, end)])
+        _commit(store, APPEND, [(1, item.sort, item.body) for item in journal])
+        _commit(store, END, [(end, place)])
+        return (time.perf_counter() - began) * 1e3
+
+
+def calls(folder: str, body: bytes, lanes: int, keys: int, count: int) -> float:
+    """Calls of actors per second: the new state of one each, in commits of as many as there are lanes."""
+    rows = [(body, f"actor#bare-{number % keys:06}") for number in range(count)]
+    with _file(folder) as store:
+        _commit(store, START, [(f"actor#bare-{key:06}", body) for key in range(keys)])
+        began = time.perf_counter()
+        for first in range(0, count, lanes):
+            _commit(store, STATE, rows[first : first + lanes])
+        return count / (time.perf_counter() - began)
+
+
+def sends(folder: str, body: bytes, keys: int, count: int) -> tuple[float, float]:
+    """Messages per second that are accepted, in one commit, and applied: the states, and the messages deleted."""
+    with _file(folder) as store:
+        _commit(store, START, [(f"actor#bare-{key:06}", body) for key in range(keys)])
+        began = time.perf_counter()
+        _commit(store, APPEND, [(1 + number % keys, f"i#{number:010}", body) for number in range(count)])
+        accepted = time.perf_counter() - began
+        _commit(store, STATE, [(body, f"actor#bare-{key:06}") for key in range(keys)])
+        _commit(store, TAKEN, [(1 + number % keys, f"i#{number:010}") for number in range(count)])
+        return count / accepted, count / (time.perf_counter() - began)
 
 
 async def _body(it: Workload, place: str) -> bytes:

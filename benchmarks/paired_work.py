@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import holdfast as hf
+from benchmarks.canned import canned
 from benchmarks.workload import Workload, in_lanes
 from holdfast.backends.sqlite import writer
 
@@ -95,6 +96,21 @@ async def sends(it: Workload, count: int) -> None:
         assert sum(applied) == count
 
 
+async def aws_calls(_it: Workload, count: int) -> None:
+    """Idempotent calls of an async handler on AWS, with a table that says yes: two requests each."""
+    with canned() as url:
+        app = hf.App("bench", home=url)
+
+        @app.idempotent(key="event")
+        async def charge(event: int) -> int:
+            return event
+
+        async with app:
+            app.runtime().home.store._transport._patience_seconds = 600  # noqa: SLF001 - a tool that counts is slow
+            for number in range(count):
+                assert await charge(number) == number
+
+
 ROWS: dict[str, Work] = {
     "one-step-64": many,
     "one-step-1": one,
@@ -104,6 +120,7 @@ ROWS: dict[str, Work] = {
     "children": children,
     "calls": calls,
     "sends": sends,
+    "aws-calls": aws_calls,
 }
 
 TWO_WORKERS = "two-workers"

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import holdfast as hf
+from benchmarks import bare
+from benchmarks.groups.throughput import BARE
 from benchmarks.plan import Case, Ours, Params, Restate, Row
 from benchmarks.workload import percentile
 
@@ -137,6 +139,21 @@ async def timers(params: Params) -> Any:
     return {"late_ms": statistics.median(it.late) * 1e3, "latest_ms": max(it.late) * 1e3}, {}
 
 
+STATE_BYTES = 120
+"""A counter's head, and a message to it, have about so many."""
+
+
+def bare_calls(params: Params) -> Any:
+    """The states of so many calls in a bare loop."""
+    return {"bare": bare.calls(params["folder"], bytes(STATE_BYTES), 64, 1_000, 64 * params["each"])}, {}
+
+
+def bare_messages(params: Params) -> Any:
+    """The messages, and the states of their receivers, in a bare loop."""
+    sent, applied = bare.sends(params["folder"], bytes(STATE_BYTES), 1_000, params["count"])
+    return {"bare_sent": sent, "bare_applied": applied}, {}
+
+
 def _timer_case(name: str, count: int, times: int, aim: float) -> Case:
     return Case(
         f"actor-timers-{count}",
@@ -153,10 +170,14 @@ CASES = (
     Case(
         "actor-calls",
         "actors",
-        (Ours("calls", {"each": 400, "alone": 2_000}, {"each": 40, "alone": 200}),),
+        (
+            Ours("calls", {"each": 400, "alone": 2_000}, {"each": 40, "alone": 200}),
+            Ours("bare_calls", {"each": 400}, {"each": 40}),
+        ),
         (
             Row("calls of one actor, 64 at a time", "calls/s", "higher", "one", aim=20_000),
             Row("calls of 1,000 actors, 64 at a time", "calls/s", "higher", "many", aim=20_000),
+            Row(f"calls of 1,000 actors, next to {BARE}", "×", "higher", "many", over="bare", peer_metric=""),
             Row("call of an actor, p50", "ms", "lower", "p50_ms", aim=0.5),
             Row("call of an actor, p99", "ms", "lower", "p99_ms", aim=2),
         ),
@@ -165,10 +186,15 @@ CASES = (
     Case(
         "messages",
         "actors",
-        (Ours("messages", {"count": 10_000}, {"count": 1_000}),),
+        (
+            Ours("messages", {"count": 10_000}, {"count": 1_000}),
+            Ours("bare_messages", {"count": 10_000}, {"count": 1_000}),
+        ),
         (
             Row("sends from outside to 1,000 actors, accepted", "messages/s", "higher", "sent", aim=20_000),
             Row("the same, applied", "messages/s", "higher", "applied", aim=10_000),
+            Row(f"sends accepted, next to {BARE}", "×", "higher", "sent", over="bare_sent", peer_metric=""),
+            Row(f"sends applied, next to {BARE}", "×", "higher", "applied", over="bare_applied", peer_metric=""),
             Row("sends from actors to 100 actors, applied", "messages/s", "higher", "inside", aim=10_000),
             Row("events of 100 actors, handled by a consumer", "events/s", "higher", "events"),
         ),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks import bare
+from benchmarks.groups.throughput import BARE
 from benchmarks.plan import Case, Dbos, Ours, Params, Restate, Row
 from benchmarks.workload import Workload, in_lanes
 
@@ -30,12 +32,25 @@ async def children(params: Params) -> Any:
     return {"ms": took * 1e3}, it.settings
 
 
+async def bare_parallel(params: Params) -> Any:
+    """The same bytes in a bare loop."""
+    return {"bare_ms": await bare.parallel(params["folder"], params["count"])}, {}
+
+
+async def bare_children(params: Params) -> Any:
+    """The same bytes in a bare loop."""
+    return {"bare_ms": await bare.children(params["folder"], params["count"])}, {}
+
+
 CASES = (
     Case(
         "parallel-steps",
         "fanout",
-        (Ours("parallel", COUNT, QUICK),),
-        (Row("1,000 parallel steps in one workflow", "ms", "lower", "ms", aim=25),),
+        (Ours("parallel", COUNT, QUICK), Ours("bare_parallel", COUNT, QUICK)),
+        (
+            Row("1,000 parallel steps in one workflow", "ms", "lower", "ms", aim=25),
+            Row(f"1,000 parallel steps, next to {BARE}", "×", "lower", "ms", over="bare_ms", peer_metric=""),
+        ),
         (Dbos("parallel", COUNT, QUICK, slow=True), Restate("parallel", COUNT, QUICK)),
         rounds=5,
         peer_rounds=3,
@@ -43,8 +58,11 @@ CASES = (
     Case(
         "children",
         "fanout",
-        (Ours("children", COUNT, QUICK),),
-        (Row("1,000 children of one workflow", "ms", "lower", "ms", aim=50),),
+        (Ours("children", COUNT, QUICK), Ours("bare_children", COUNT, QUICK)),
+        (
+            Row("1,000 children of one workflow", "ms", "lower", "ms", aim=50),
+            Row(f"1,000 children, next to {BARE}", "×", "lower", "ms", over="bare_ms", peer_metric=""),
+        ),
         (Dbos("children", COUNT, QUICK, WAYS, slow=True), Restate("children", COUNT, QUICK)),
         rounds=5,
         peer_rounds=2,

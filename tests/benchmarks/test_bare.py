@@ -38,3 +38,22 @@ async def test_a_commit_for_each_batch(tmp_path: Path, monkeypatch) -> None:
     )
     await bare.one_steps(str(tmp_path), lanes=4, count=10)
     assert commits == [4, 4, 4, 4, 2, 2]
+
+
+async def test_the_rows_of_starts_children_steps_and_actors(tmp_path: Path) -> None:
+    counted = "SELECT (SELECT count(*) FROM holdfast_heads), (SELECT count(*) FROM holdfast_entries)"
+
+    def folder(name: str) -> str:
+        (tmp_path / name).mkdir()
+        return str(tmp_path / name)
+
+    assert await bare.starts(folder("starts"), lanes=4, count=10) > 0
+    assert await bare.children(folder("children"), count=10) > 0
+    assert await bare.parallel(folder("parallel"), count=10) > 0
+    assert bare.calls(folder("calls"), b"state", lanes=4, keys=3, count=10) > 0
+    assert min(bare.sends(folder("sends"), b"state", keys=3, count=10)) > 0
+    found = {each.name: read(each / "bare.db", counted)[0] for each in tmp_path.iterdir()}
+    assert found["starts"] == found["children"] == (10, 0)
+    (ours,) = read(tmp_path / "parallel" / "bench.db", "SELECT count(*) FROM holdfast_entries WHERE sort LIKE 'j#%'")
+    assert found["parallel"] == (1, ours[0])
+    assert (found["calls"], found["sends"]) == ((3, 0), (3, 0)), "messages that are applied are gone"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import msgspec
@@ -123,6 +122,8 @@ class _Client:
 
     def _error(self, error: Refused, answer: HttpAnswer) -> Exception:
         """The error of a request. If its time was wrong, the service's clock counts from now on."""
+        from email.utils import parsedate_to_datetime  # noqa: PLC0415 - a cold start has no need of it
+
         date = answer.headers.get(b"date")
         if error.response["Error"]["Code"] not in SKEWED or date is None:
             return error
