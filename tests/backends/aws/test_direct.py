@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
@@ -255,7 +256,13 @@ async def test_sqs_is_asked_in_the_same_way_and_a_missing_queue_is_known_by_its_
 # ── Connections ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_connection_that_the_service_has_closed_is_not_used() -> None:
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_connection_that_the_service_has_closed_is_not_used(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(check_closed_connections())
+
+
+async def check_closed_connections() -> None:
     async with served() as (connection, server):
         assert await connection.send("GetItem", GET) == FOUND
         server.connections[0].close()
@@ -302,8 +309,15 @@ def certified(tmp_path: Path) -> tuple[Path, Path]:
     return key, certificate
 
 
-async def test_only_a_certificate_of_a_known_authority_for_this_name_is_taken(certified: tuple[Path, Path]) -> None:
-    key, certificate = certified
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_only_a_certificate_of_a_known_authority_for_this_name_is_taken(
+    certified: tuple[Path, Path], loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(check_certificates(*certified))
+
+
+async def check_certificates(key: Path, certificate: Path) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate, key)
     known = str(certificate)

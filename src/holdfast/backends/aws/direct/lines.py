@@ -10,7 +10,7 @@ import select
 import socket
 from collections.abc import Callable
 from ssl import SSLContext
-from typing import Final
+from typing import Final, cast
 
 from holdfast.backends.aws.connection import READ_SECONDS, AnswerCut
 from holdfast.backends.aws.direct.answers import AnswerReader, HttpAnswer
@@ -123,9 +123,7 @@ class _Line(asyncio.Protocol):
             return False
         if self._loop.time() - self._heard_at > IDLE_SECONDS:
             return False
-        ready = select.poll()
-        ready.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
-        return not ready.poll(0)
+        return not _has_news(self._transport.get_extra_info("socket").fileno())
 
     def abort(self) -> None:
         """Close it. Nothing that matters is on its way."""
@@ -135,9 +133,11 @@ class _Line(asyncio.Protocol):
     # ── What the loop calls ─────────────────────────────────────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are of no class of asyncio
+        # Nor has its socket such options. A duplicate shares those of the original (dup(2)).
+        number = self._transport.get_extra_info("socket").fileno()
+        with socket.fromfd(number, socket.AF_INET, socket.SOCK_STREAM) as same:
+            same.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     def data_received(self, data: bytes) -> None:
         if self._reader is None or self._answer is None or self._answer.done():
@@ -167,3 +167,12 @@ class _Line(asyncio.Protocol):
     def _fail(self, error: AnswerCut) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
+
+
+def _has_news(number: int) -> bool:
+    """Whether a socket has something to read, such as its end. Between two requests there should be nothing."""
+    if not hasattr(select, "poll"):  # Windows, where no number is too large for the other one
+        return bool(select.select([number], [], [], 0)[0])
+    ready = select.poll()
+    ready.register(number, select.POLLIN)
+    return bool(ready.poll(0))
