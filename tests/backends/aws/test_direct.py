@@ -304,7 +304,7 @@ def certified(tmp_path: Path) -> tuple[Path, Path]:
     """A key, and the certificate of ``localhost`` for it, signed by itself."""
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
-    more = ["-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate]
+    more = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
     subprocess.run(["openssl", *words.split(), *more], check=True, capture_output=True)
     return key, certificate
 
