@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
-from collections.abc import Callable
 from ssl import SSLContext
 from typing import Final, cast
 
@@ -79,20 +78,19 @@ class Lines:
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 _, line = await loop.create_connection(
-                    lambda: _Line(loop, self._all.discard), self._host, self._port, ssl=self._tls
+                    lambda: _Line(loop, self._all), self._host, self._port, ssl=self._tls
                 )
         except OSError as error:  # a time-out, too, and what TLS objects to
             raise NotSent(f"no connection to {self._host}:{self._port}: {str(error) or 'it took too long'}") from error
-        self._all.add(line)
         return line
 
 
 class _Line(asyncio.Protocol):
-    """One connection."""
+    """One connection. It is among those that are ``there`` while it is open."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, lost: Callable[[_Line], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, there: set[_Line]) -> None:
         self._loop = loop
-        self._lost = lost
+        self._there = there
         self._transport: asyncio.Transport | None = None
         self._reader: AnswerReader | None = None
         self._answer: asyncio.Future[HttpAnswer] | None = None
@@ -100,14 +98,14 @@ class _Line(asyncio.Protocol):
         self._watch: asyncio.TimerHandle | None = None
 
     async def ask(self, request: bytes) -> HttpAnswer:
-        """Send a request, and wait for its answer. Raises ``AnswerCut``."""
+        """Send a request, and wait for its answer. Raises ``NotSent``, ``AnswerCut``."""
         assert self._transport is not None
         self._reader, self._answer = AnswerReader(), self._loop.create_future()
         self._heard_at = self._loop.time()
         self._watch = self._loop.call_later(READ_SECONDS, self._look)
         try:
             if self._transport.is_closing():
-                raise AnswerCut("the connection is closed")
+                raise NotSent("the connection was closed as soon as it was there")
             self._transport.write(request)
             return await self._answer
         finally:
@@ -138,6 +136,7 @@ class _Line(asyncio.Protocol):
         number = self._transport.get_extra_info("socket").fileno()
         with socket.fromfd(number, socket.AF_INET, socket.SOCK_STREAM) as same:
             same.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._there.add(self)
 
     def data_received(self, data: bytes) -> None:
         if self._reader is None or self._answer is None or self._answer.done():
@@ -153,7 +152,7 @@ class _Line(asyncio.Protocol):
             self._answer.set_result(answer)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lost(self)
+        self._there.discard(self)
         self._fail(AnswerCut(f"the connection was closed before the answer was there{f': {exc}' if exc else ''}"))
 
     def _look(self) -> None:
