@@ -195,7 +195,7 @@ def tasks_of(calls: list[Any]) -> dict[str, Any]:
     return {"work": work, "fail": fail}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(machines())
 def test_a_random_machine_that_continues_as_new_all_the_time_is_none_that_never_does(definition):
     seldom, often = [], []
@@ -204,7 +204,7 @@ def test_a_random_machine_that_continues_as_new_all_the_time_is_none_that_never_
     assert sorted(often) == sorted(seldom)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(machines())
 def test_a_random_machine_is_the_same_on_sqlite(tmp_path_factory, definition):
     def on(home):

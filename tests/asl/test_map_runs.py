@@ -248,7 +248,7 @@ def processor_of(kinds: list[str]) -> dict[str, Any]:
     return states("S0", **made)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     kinds=st.lists(STEPS, max_size=3),
     items=st.lists(st.integers(0, 5), max_size=6),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
@@ -424,6 +424,7 @@ def changed(definition: Any, path: tuple[Any, ...], change: Callable[[Any, Any],
     return copy
 
 
+@settings(max_examples=50)
 @given(st.sampled_from(sorted(VALID)), st.data())
 def test_any_value_anywhere_gives_diagnostics_and_no_traceback(name: str, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(places_of(VALID[name])))

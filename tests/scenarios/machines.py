@@ -149,14 +149,14 @@ def _scenario(
     return Scenario(name, build, histories=histories, ends_vary=True, check=check)
 
 
-def _each_item_once(machine: str) -> Callable[[Ledger], list[str]]:
+def _each_item_once(machine: str, items: tuple[int, ...] = (4, 5, 6)) -> Callable[[Ledger], list[str]]:
     """A check that each item was worked on once. Their keys cannot be compared: the name of a Map run follows from the
     nonce of the execution, so each start under faults has others.
     """
 
     def check(ledger: Ledger) -> list[str]:
         done = sorted(value for key, value in ledger.accepted.items() if key.startswith(f"wf#{machine}.items#"))
-        return [] if done == [4, 5, 6] else [f"{machine}: the items done are {done}, not [4, 5, 6]"]
+        return [] if done == list(items) else [f"{machine}: the items done are {done}, not {list(items)}"]
 
     return check
 
@@ -226,7 +226,7 @@ def _redriven(app: App, ledger: Ledger) -> User:
     machine = app.state_machine("redriven_map", DISTRIBUTED, tasks={"work": work})
 
     async def user() -> Any:
-        handle = await machine.start({"items": [4, 5, 6]}, id="one")
+        handle = await machine.start({"items": [4, 5]}, id="one")
         while True:
             try:
                 return await handle
@@ -273,6 +273,6 @@ MACHINE_SCENARIOS: Final = (
         _redriven,
         histories=Histories.FREE,
         ends_vary=True,
-        check=_each_item_once("redriven_map"),
+        check=_each_item_once("redriven_map", items=(4, 5)),
     ),
 )

@@ -21,7 +21,7 @@ def as_machine(definition: dict[str, Any], input: Any, /, **tasks: Any) -> Any:
     return ("failed with", answer[0]) if isinstance(answer, tuple) else answer
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(machines())
 def test_a_random_machine_and_its_workflow_answer_the_same_and_call_the_same(definition):
     assert run_as_python.converted(definition).remarks == ()
@@ -94,7 +94,7 @@ def counting() -> dict[str, Any]:
     return {"tick": tick, "odd": odd}
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(tangled())
 def test_any_order_of_states_is_kept(definition):
     if not any(each["Type"] in ("Fail", "Succeed") for each in definition["States"].values()):

@@ -166,7 +166,7 @@ async def types_of(boto, name="e"):
 
 async def test_a_job_is_asked_for_until_it_is_done(guide, serving):
     async with serving() as boto:
-        told = await run(boto, JOB_POLLER, {"pause": 1})
+        told = await run(boto, JOB_POLLER, {"pause": 0})
         types = await types_of(boto)
     assert (told["status"], told["output"]) == ("SUCCEEDED", '"job-7 is done"')
     assert guide.asked == ["submit"] and guide.state["looks"] == 3
