@@ -324,6 +324,15 @@ def test_keys_and_distinct_of_many_values_are_those_of_the_engine(source, monkey
     assert value_of(source, q=OBJECTS) == by_engine
 
 
+def test_a_variable_or_a_parameter_may_be_named_as_a_function():
+    assert value_of("$count + 1", count=2) == 3
+    assert value_of("$count($list)", count=2, list=[7, 8, 9]) == 3
+    assert value_of("$keys[1] & $count($keys)", keys=["a", "b"]) == "b2"
+    assert value_of("[$n, $keys]", keys=ID, n=7) == [7, ID]
+    assert value_of("(function($keys) { $keys[0] })(['a'])") == "a"
+    assert value_of("$map([[1, 1], [2]], function($distinct) { $count($distinct) })") == [2, 1]
+
+
 def test_keys_and_distinct_of_many_values_are_not_asked_of_the_engine():
     values = [{"a": number, f"k{number}": 1} for number in range(500)]
     assert len(jsonata_quicker.distinct_of_many(values) or []) == 500

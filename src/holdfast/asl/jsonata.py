@@ -18,8 +18,8 @@ import msgspec
 from holdfast.asl.errors import QUERY_EVALUATION_ERROR, EvaluationError
 from holdfast.asl.jsonata_functions import CONSTANT, BadArgument, drawing
 from holdfast.asl.jsonata_integers import NOTHING, Unclear, exact_result
-from holdfast.asl.jsonata_quicker import quicker
-from holdfast.asl.jsonata_reading import LATER_OPERATORS, large_literals, plain_path, tokens
+from holdfast.asl.jsonata_quicker import QUICK, quicker
+from holdfast.asl.jsonata_reading import LATER_OPERATORS, large_literals, names_in, plain_path, tokens
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -59,18 +59,18 @@ class InvalidExpression(Exception):
 class Expression:
     """A compiled expression, safe to use from any thread."""
 
-    __slots__ = ("_engine", "_limit_seconds", "_literals", "_parses", "_path", "_reads", "_with_names", "source")
+    __slots__ = ("_bound", "_engines", "_limit_seconds", "_literals", "_named", "_parses", "_path", "_reads", "source")
 
     def __init__(self, source: str, reads: Reads) -> None:
+        found = list(tokens(source))
         self.source = source
         self._reads = reads
         self._path = plain_path(source)
-        found = list(tokens(source))
+        self._bound = tuple(dict.fromkeys((*reads, *names_in(found))))
         self._limit_seconds = REGEX_SECONDS if any(token.kind == "regex" for token in found) else SECONDS
         self._parses = any(token.text == "$parse" for token in found)
-        self._engine = engine_of(quicker(source, found))
-        with_names, self._literals = large_literals(source, found)
-        self._with_names = engine_of(quicker(with_names, list(tokens(with_names)))) if self._literals else self._engine
+        self._named, self._literals = large_literals(source, found)
+        self._engines: dict[tuple[bool, bool], jlens.Expression] = {}
 
     @property
     def names(self) -> frozenset[str]:
@@ -90,11 +90,12 @@ class Expression:
         """
         if self._path is not None and (value := walked(self._path, {**variables, "states": states})) is not MISSING:
             return value
-        values = {name: variables[name] for name in self._reads if name in variables}
+        values = {name: variables[name] for name in self._bound if name in variables}
         values["states"] = self._states_read(states)
+        quick = QUICK.isdisjoint(values)  # else a variable has the name of a function
 
         def by_engine(values: Mapping[str, Any], literals: Mapping[str, float]) -> str | None:
-            return (self._with_names if literals else self._engine).evaluate_json(
+            return self._engine(named=bool(literals), quick=quick).evaluate_json(
                 None,
                 {"eval": None, **drawing(seed), **literals, **values},
                 now=now_ms,
@@ -124,6 +125,15 @@ class Expression:
             field,
             f"returned an unexpected result type. Expected '{expected}', but was '{type_of(value)}' for value: {shown}",
         )
+
+    def _engine(self, *, named: bool, quick: bool) -> jlens.Expression:
+        """The engine of the expression: with names for its large literals, and with quicker functions."""
+        engine = self._engines.get((named, quick))
+        if engine is None:
+            source = self._named if named else self.source
+            engine = engine_of(quicker(source, list(tokens(source))) if quick else source)
+            self._engines[named, quick] = engine
+        return engine
 
     def _states_read(self, states: Mapping[str, Any]) -> dict[str, Any]:
         """What it reads of ``$states``, because each value that is bound is copied into the engine."""

@@ -7,6 +7,7 @@ here ask for many values only, and answer nothing for the others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -22,6 +23,9 @@ SIGNATURES: Final = {"$distinct": "<x:x>", "$keys": "<x-:x>"}
 TYPES: Final = {"$distinct": '["array"]', "$keys": '["array", "object"]'}
 """What a function makes an array of."""
 
+QUICK: Final = frozenset(name.removeprefix("$") for name in SIGNATURES)
+PARAMETER: Final = re.compile(r"(?:function|λ)\s*\([^)]*\$(?:distinct|keys)\b")
+
 PRELUDE: Final = """$NAME_by_engine := $NAME;
 $NAME := function($v)SIGNATURE {($found := $NAME_of_many($v); $exists($found) ? $found : $NAME_by_engine($v))};
 $NAME_as_value := function($v) {$type($v) in TYPES ? [$NAME($v)] : $NAME($v)};
@@ -34,7 +38,9 @@ from the engine as it is.
 def quicker(source: str, found: Sequence[Token]) -> str:
     """The expression with other functions in the place of these two, unless it defines some itself."""
     used = {token.text for token in found if token.text in SIGNATURES}
-    if not used or any(token.text in used and _follows(found, place, ":=") for place, token in enumerate(found)):
+    if not used or PARAMETER.search(source):
+        return source
+    if any(token.text in used and _follows(found, place, ":=") for place, token in enumerate(found)):
         return source
     pieces: list[str] = []
     end = 0

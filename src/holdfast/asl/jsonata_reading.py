@@ -6,7 +6,7 @@ The engine understands JSONata 2.2; Step Functions has 2.0.6, without the operat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.asl.jsonata_integers import LARGE
@@ -121,6 +121,19 @@ def value_of(number: re.Match[str]) -> float:
     """The number of a literal."""
     is_whole = number["fraction"] is None
     return int(number[0]) if is_whole and len(number[0]) < LONGEST_WHOLE else float(number[0])
+
+
+def names_in(found: Sequence[Token]) -> Iterator[str]:
+    """The variables that tokens name, and do not call: a variable may have the name of a function of JSONata.
+
+    >>> list(names_in(list(tokens("$count + $sum($list)"))))
+    ['count', 'list']
+    """
+    for place, token in enumerate(found):
+        if token.kind == "name" and token.text.startswith("$"):
+            called = place + 1 < len(found) and found[place + 1].text == "("
+            if not called:
+                yield token.text.lstrip("$")
 
 
 def plain_path(source: str) -> tuple[str, ...] | None:
