@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.testing.swarm import Expectation, run_seed
 
-MOST_SEEDS = 120
+MOST_SEEDS = 240
 """A bug that is not found by then is not found."""
 
 Bug = Callable[[], AbstractContextManager[object]]
