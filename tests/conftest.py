@@ -41,7 +41,7 @@ EVERYTHING = "HOLDFAST_TORTURE"
 HOSTILE = "HOLDFAST_HOSTILE"
 """Set it to a seed to run the tests on DynamoDB, and only those, through ``tests/backends/aws/hostile.py``."""
 
-ON_SEVERAL_HOMES = frozenset({"actors", "coordination", "crash", "http", "messaging", "patterns", "workflows"})
+ON_SEVERAL_HOMES = frozenset({"actors", "coordination", "crash", "flow", "http", "messaging", "patterns", "workflows"})
 ONE_IN_SO_MANY = 6
 """Of the tests in these folders, one in so many runs on DynamoDB too, always the same ones: an emulator takes
 milliseconds for what memory does in microseconds. ``make torture-aws`` runs them all."""

@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
+from tests.cost.workloads import Ask, Make, measured
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
-from holdfast.cost.metering import MeteringStore, metered
+from holdfast.cost.deployments import Deployment
+from holdfast.cost.metering import MeteringStore, metered, uncounted
+from holdfast.cost.trial import Path as Way
 from holdfast.ports import Home
 from holdfast.testing import PATIENT, VirtualClock, run_virtual
 
@@ -60,3 +64,34 @@ def units_of_a_job(limit: int | None) -> float:
 def test_a_queue_adds_few_units_to_a_job(limit: int) -> None:
     without, within = units_of_a_job(None), units_of_a_job(limit)
     assert within - without <= EXTRA_UNITS[limit], f"{without:.2f} units, {within:.2f} in a queue"
+
+
+def a_job(limit: int | None) -> Make:
+    """A job of one step, started by a client in another process, in a queue or not."""
+
+    def make(app: hf.App) -> Ask:
+        queue = None if limit is None else app.queue("jobs", limit=limit)
+
+        @app.step
+        async def step() -> None:
+            return None
+
+        @app.workflow(queue=queue)
+        async def job() -> None:
+            await step()
+
+        async def run(number: int, _deployment: Deployment) -> None:
+            handle = await job.start(id=str(number))
+            with uncounted():
+                await handle
+
+        return run
+
+    return make
+
+
+@pytest.mark.parametrize(("way", "named"), [(Way.WORKERS, "a worker"), (Way.FUNCTIONS, "functions")])
+def test_the_cost_of_a_job_that_is_alone_in_its_queue_is_as_documented(way: Way, named: str) -> None:
+    units = [used.usage.write_units / used.runs for used in (measured(a_job(limit), path=way) for limit in (None, 5))]
+    told = (Path(__file__).parents[2] / "docs" / "cost.md").read_text()
+    assert f"| a job alone in its queue, {named} | {units[0]:g} | {units[1]:g} |" in told
