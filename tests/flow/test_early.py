@@ -12,7 +12,7 @@ from msgspec.structs import replace
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.flow.record import PLACE_PREFIX, Queueing, decode_gate, make_due, place_put, queueing_in, shards_of
-from holdfast.items import HEAD, Item, Put, Write
+from holdfast.items import HEAD, Item, Put, Update, Write
 from holdfast.ports import Home
 from holdfast.testing import PATIENT, VirtualClock, run_virtual
 
@@ -28,8 +28,8 @@ class Paid:
     async def _open(self) -> Home:
         return replace(open_memory_home(data=self.data), writes_are_paid=True)
 
-    def app(self) -> tuple[hf.App, hf.Queue, hf.Workflow[[int], int]]:
-        app = hf.App("shop", home=self._open, clock=self.clock, limits=PATIENT)
+    def app(self, limits: hf.Limits = PATIENT) -> tuple[hf.App, hf.Queue, hf.Workflow[[int], int]]:
+        app = hf.App("shop", home=self._open, clock=self.clock, limits=limits)
         mail = app.queue("mail", limit=1, limit_per_key=1)
 
         @app.workflow(queue=mail)
@@ -52,6 +52,10 @@ def paid() -> Paid:
 
 def is_head(writes: Sequence[Write]) -> bool:
     return any(isinstance(each, Put) and each.item.sort == HEAD and each.item.body for each in writes)
+
+
+def is_release(write: Write, partition: str) -> bool:
+    return isinstance(write, Update) and write.partition == partition and write.owner is None and write.due_at is None
 
 
 def test_nothing_is_due_for_what_waits_but_its_queue(paid: Paid) -> None:
@@ -138,5 +142,38 @@ def test_a_start_that_another_one_has_overtaken_leaves_no_place_and_changes_no_k
                 await asyncio.sleep(0.1)
             assert status.slots[0].key == "ann"
             assert await letter.handle("1") == 1
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("while_it_rests", [False, True])
+def test_a_start_that_no_process_hears_of_is_seen_although_its_queue_rests(
+    paid: Paid, monkeypatch: pytest.MonkeyPatch, *, while_it_rests: bool
+) -> None:
+    async def main() -> None:
+        app, mail, letter = paid.app(hf.Limits())
+        client, _, from_client = paid.app(hf.Limits())
+        async with app.worker(), client:
+            store: Any = app.runtime().home.store
+            write: WRITES = store.write
+            started: list[str] = []
+
+            async def start() -> None:
+                monkeypatch.setattr("holdfast.workflows.launch.tell_gate", lambda *_: None)
+                started.append((await from_client.start(2, id="2")).id)
+
+            async def released(*writes: Write) -> Sequence[Item | None]:
+                if not started and any(is_release(each, mail.partition) for each in writes):
+                    await start()  # it has read all places, and is about to rest
+                return await write(*writes)
+
+            if while_it_rests:
+                monkeypatch.setattr(store, "write", released)
+            assert await (await letter.start(1, id="1")) == 1
+            await asyncio.sleep(60)
+            if not while_it_rests:
+                await start()
+            assert started
+            assert await asyncio.wait_for(letter.handle("2").result(), 120) == 2
 
     run_virtual(main)

@@ -15,12 +15,12 @@ MOST_SEEDS = 240
 Bug = Callable[[], AbstractContextManager[object]]
 
 
-def find(bug: Bug, told: str, pool: Sequence[Expectation]) -> None:
+def find(bug: Bug, told: str, pool: Sequence[Expectation], *, billed: bool = False) -> None:
     """Fail unless an oracle says what was expected. ``pool`` was recorded without the bug."""
     found: list[str] = []
     with bug():
         for seed in range(MOST_SEEDS):
-            found = run_seed(pool, seed).violations
+            found = run_seed(pool, seed, billed=billed).violations
             if any(told in each for each in found):
                 print(f"{bug.__name__} is found by seed {seed}, after {seed + 1} seeds")
                 return

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 from unittest import mock
 
 from msgspec.structs import replace
 from tests.simulation.plants import each_write, without
 
-from holdfast.flow import beginning, deciding
+from holdfast.flow import beginning, deciding, early
 from holdfast.flow.record import PREFIX
 from holdfast.items import EXISTS, EpochIs, OwnerIs, Update, Write
+from holdfast.workflows import waiting_turn
 
 
 def is_decision(write: Write) -> bool:
@@ -78,3 +79,15 @@ def slot_kept_after_terminate() -> AbstractContextManager[object]:
         return look(head, slot, [each for each in closed if each != "TERMINATED"])
 
     return mock.patch.object(deciding, "_is_over", stubborn)
+
+
+def place_deleted_before_its_head() -> AbstractContextManager[object]:
+    """A place whose head is not there is deleted, and no head is put in the way of a start that is late."""
+
+    async def gone(*_: Any) -> bool:
+        return True
+
+    stack = ExitStack()
+    stack.enter_context(mock.patch.object(waiting_turn, "_give_up", gone))
+    stack.enter_context(mock.patch.object(early, "UNSEEN_MS", 0))
+    return stack

@@ -46,3 +46,8 @@ PLANTS: tuple[tuple[Bug, str], ...] = (
 @pytest.mark.parametrize(("bug", "told"), PLANTS, ids=[bug.__name__ for bug, _ in PLANTS])
 def test_a_planted_bug_is_found(bug: Bug, told: str) -> None:
     find(bug, told, pool())
+
+
+@pytest.mark.torture
+def test_a_start_that_loses_its_place_is_found() -> None:
+    find(plants.place_deleted_before_its_head, "(G1)", pool(), billed=True)
