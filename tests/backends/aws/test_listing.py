@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from tests.backends.aws.world import drop_table
+from tests.worlds import PATIENCE_SECONDS
 
 import holdfast as hf
 from holdfast.actors.admin.listing import list_actors
@@ -274,6 +275,9 @@ async def test_an_app_lists_its_executions_and_actors_by_the_index(dynamodb: str
         for number in range(5):
             assert await (await greet.start(str(number), id=f"g{number}")) == f"hello {number}"
             await Cart.at(f"c{number}").add()
+        async with asyncio.timeout(PATIENCE_SECONDS):  # the index comes late, through the proxy
+            while len((await app.executions()).executions) + len((await app.list_actors()).items) < 10:
+                await asyncio.sleep(0.1)
         page = await app.executions(limit=3)
         rest = await app.executions(limit=3, after=page.cursor)
         assert [each.id for each in (*page.executions, *rest.executions)] == ["g4", "g3", "g2", "g1", "g0"]

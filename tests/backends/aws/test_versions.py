@@ -710,6 +710,7 @@ class Bill:
         return dict(new)
 
 
+@pytest.mark.gentle("it counts requests")
 @pytest.mark.parametrize("cloudy", [pytest.param("dynamodb", marks=pytest.mark.aws)], indirect=True)
 def test_what_a_handover_costs(cloudy: Any) -> None:
     async def story(cloud: Releases) -> None:
