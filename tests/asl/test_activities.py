@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from holdfast.asl.stored import queue
 from holdfast.asl.stored.queue import Waiting, put, take
 
 
@@ -18,7 +19,9 @@ async def test_a_task_that_is_put_there_again_goes_to_no_second_worker(world) ->
         assert await take(store, "work", 8) is None
 
 
-async def test_workers_that_ask_at_once_get_a_task_each(world) -> None:
+async def test_workers_that_ask_at_once_get_a_task_each(world, monkeypatch) -> None:
+    """Also if the page that each has read holds only tasks that others have taken meanwhile."""
+    monkeypatch.setattr(queue, "LOOKED_AT", 2)
     app = world.app()
     async with app:
         store = app.runtime().home.store

@@ -15,6 +15,7 @@ from holdfast import ids
 from holdfast.codec.stored import stored
 from holdfast.errors import Refused
 from holdfast.items import ABSENT, Delete, Item, Put, StatusIn
+from holdfast.paging import items
 from holdfast.persist import write_for_caller
 
 if TYPE_CHECKING:
@@ -57,8 +58,7 @@ async def take(store: Store, activity: str, now_ms: int) -> Waiting | None:
 
     It is handed out once. If the worker never hears of it, the Task ends by its own time, as on AWS.
     """
-    page = await store.query(PARTITION + activity, prefix=SORT, limit=LOOKED_AT)
-    for item in page.items:
+    async for item in items(store, PARTITION + activity, prefix=SORT, limit=LOOKED_AT):
         waiting = _decode(item.body)
         if await _is_ours(store, activity, waiting, now_ms):
             return waiting
