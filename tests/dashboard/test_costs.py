@@ -134,11 +134,22 @@ async def test_a_filter_that_finds_nothing_stops_and_says_so(shop, counted):
         person = Person(shop, authenticate=lambda _request: hf.Caller("ann"))
         await person.get("/dashboard/executions")
         store = counted()
-        answer = await person.get("/dashboard/executions?tag=customer%3Dnone")
+        answer = await person.get("/dashboard/executions?error=no%20such")
         assert MOST_READ <= store.items <= MOST_READ + 50
         assert "There may be older ones" in answer.text
         (older,) = [each for each in answer.main.all("a") if each.attributes.get("rel") == "next"]
         answer = await person.get(older.attributes["href"])
+        assert "Nothing here is like that" in answer.text
+
+
+async def test_a_tag_that_nothing_has_is_known_by_the_index(shop, counted):
+    async with shop:
+        await fill(shop, MANY)
+        person = Person(shop, authenticate=lambda _request: hf.Caller("ann"))
+        await person.get("/dashboard/executions")
+        store = counted()
+        answer = await person.get("/dashboard/executions?tag=customer%3Dnone")
+        assert store.items == 0
         assert "Nothing here is like that" in answer.text
 
 
