@@ -25,7 +25,7 @@ from holdfast.backends.aws.connection import AnswerCut
 from holdfast.backends.aws.direct import DirectConnection
 from holdfast.backends.aws.direct.answers import AnswerReader
 from holdfast.backends.aws.direct.authorities import trusted
-from holdfast.backends.aws.direct.lines import MOST_LINES, NotSent
+from holdfast.backends.aws.direct.lines import NotSent
 from holdfast.backends.aws.direct.messages import DYNAMODB, SQS, Refused, Service
 from holdfast.backends.aws.direct.signing import Keys, Signer
 from holdfast.backends.aws.direct.surroundings import Place, look_around
@@ -271,12 +271,6 @@ async def check_closed_connections() -> None:
         server.answers = [http(ITEM, "200 OK", "Connection: close")]
         assert [await connection.send("GetItem", GET) for _ in range(2)] == [FOUND] * 2
     assert len(server.connections) == 3
-
-
-async def test_a_thousand_requests_at_once_share_a_few_connections() -> None:
-    async with served() as (connection, server):
-        assert await asyncio.gather(*(connection.send("GetItem", GET) for _ in range(1_000))) == [FOUND] * 1_000
-        assert 1 < len(server.connections) <= MOST_LINES
 
 
 async def test_a_request_whose_caller_goes_away_takes_its_connection_with_it() -> None:

@@ -21,10 +21,6 @@ IDLE_SECONDS: Final = 300.0
 """A connection that was not used for longer is not used again. A NAT gateway drops one after 350 seconds ("Troubleshoot
 NAT gateways", VPC user guide: https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html)."""
 
-MOST_LINES: Final = 64
-"""The most connections to a host; other requests wait. A function on Lambda may have 1,024 files open ("Lambda quotas",
-developer guide: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html)."""
-
 
 class NotSent(Exception):
     """There is no connection, so the request was not sent."""
@@ -39,14 +35,9 @@ class Lines:
         self._tls = tls
         self._idle: list[_Line] = []
         self._all: set[_Line] = set()
-        self._room = asyncio.Semaphore(MOST_LINES)
 
     async def ask(self, request: bytes) -> HttpAnswer:
         """The answer to one request. Raises ``NotSent``, and ``AnswerCut`` if it may have arrived."""
-        async with self._room:
-            return await self._ask(request)
-
-    async def _ask(self, request: bytes) -> HttpAnswer:
         line = self._free() or await self._open()
         try:
             answer = await line.ask(request)
