@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.errors import Refused
 from holdfast.flow.record import PLACE_PREFIX, Queueing, decode_gate, make_due, place_put, queueing_in, shards_of
 from holdfast.items import HEAD, Item, Put, Update, Write
 from holdfast.ports import Home
@@ -177,3 +179,31 @@ def test_a_start_that_no_process_hears_of_is_seen_although_its_queue_rests(
             assert await asyncio.wait_for(letter.handle("2").result(), 120) == 2
 
     run_virtual(main)
+
+
+def test_a_decision_that_arrives_behind_a_later_one_is_refused(paid: Paid, monkeypatch: pytest.MonkeyPatch) -> None:
+    decisions: list[Update] = []
+
+    async def main() -> None:
+        app, mail, letter = paid.app()
+        async with app.worker():
+            store = app.runtime().home.store
+            write: WRITES = store.write
+
+            async def noting(*writes: Write) -> Sequence[Item | None]:
+                of_the_queue = (
+                    each for each in writes if isinstance(each, Update) and each.partition == mail.partition
+                )
+                decisions.extend(each for each in of_the_queue if each.body and each.owner is UNSET)
+                return await write(*writes)
+
+            monkeypatch.setattr(store, "write", noting)
+            await asyncio.gather(*[await letter.start(number, id=f"{number}") for number in range(3)])
+            head = await store.get(mail.partition)
+            assert head is not None and head.owner == app.runtime().home.owner
+            for late in decisions:
+                with pytest.raises(Refused):
+                    await write(late)
+
+    run_virtual(main)
+    assert len(decisions) >= 3

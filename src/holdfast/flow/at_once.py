@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from holdfast.errors import Refused, StoreError
-from holdfast.flow.beginning import next_head, watch
+from holdfast.flow.beginning import moved_on, next_head, watch
 from holdfast.flow.gate import Gate
 from holdfast.flow.record import QUEUED, Slot, place_put, queueing_in, waiting_of
 from holdfast.kernel.room import keep_room, leave_room
@@ -76,6 +76,7 @@ class AtOnce(Struct, frozen=True):
                 raise
             finally:
                 books.starting.discard(partition)
+        moved_on(self.gate, head)
         watch(partition, self.gate, self.host)
         self.host.telemetry.emit("queue_admitted", partition=self.gate.partition, count=1)
         return True
@@ -107,7 +108,9 @@ def at_once(partition: str, queued: Queueing, queue: Queue, host: Host | None) -
     if host is None or host.home.writes_are_paid:
         return None
     gate = host.entities.get(queued.gate)
-    if not isinstance(gate, Gate) or gate.books is None or not _is_calm(gate.books) or partition in gate.books.held:
+    if not isinstance(gate, Gate) or not gate.held or gate.books is None:
+        return None
+    if not _is_calm(gate.books) or partition in gate.books.held:
         return None
     waiting = waiting_of(place_put(partition, queued).item)
     if not keep_room(partition, host):

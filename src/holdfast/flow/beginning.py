@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
+from holdfast.coordination.lease import is_leased
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.flow.record import QUEUED, decode_gate, encode
 from holdfast.items import UNOWNED, AllOf, EpochIs, Item, OwnerIs, StatusIn, Update, Write
-from holdfast.kernel.ownership import lease_until
+from holdfast.kernel.entity import Owned
+from holdfast.kernel.ownership import kept_until, lease_until, ours
 from holdfast.kernel.room import keep_room, leave_room
 from holdfast.kernel.wake import wake
 
@@ -68,17 +70,37 @@ async def decide_and_begin(
 
 
 def next_head(gate: Gate, declared: Declared, host: Host, *, awake: bool) -> Update:
-    """The write of a decision: all that its head is to say, as it is in memory."""
-    books, now = gate.open_books, host.clock.now_ms()
+    """The write of a decision: all that its head is to say, as it is in memory.
+
+    A request over a network may arrive when nobody waits for it any more, behind a later decision. It changes nothing
+    then, because each decision moves the epoch on (G3).
+    """
+    books, now, hold = gate.open_books, host.clock.now_ms(), ours(gate)
     books.chooser.forget_idle(now * 1000)
     update = Update(
         partition=gate.partition,
-        when=OwnerIs(host.home.owner, gate.epoch),
+        when=OwnerIs(host.home.owner, hold.epoch),
+        lease_until=kept_until(hold, now, host),
         due_at=UNSET if books.is_due else now,  # it stays so until it is released, and costs no entry of an index
         body=encode(books.record(declared, awake=awake)),
+        add_epoch=1 if host.home.writes_are_paid else 0,
     )
     books.decided_at, books.freed_at, books.is_told, books.is_due, books.awake = now, None, True, True, awake
     return update
+
+
+def is_written(update: Update, gate: Gate, host: Host, there: Item | None) -> bool:
+    """Whether the head of the queue is as this write leaves it."""
+    epoch = gate.epoch + update.add_epoch
+    return there is not None and is_leased(there, host.home.owner, epoch) and there.body == update.body
+
+
+def moved_on(gate: Gate, update: Update) -> None:
+    """The head of the queue is as this write leaves it. That the lease is lost is known by the next write."""
+    hold = gate.hold
+    if isinstance(hold, Owned) and not isinstance(update.lease_until, UnsetType):
+        due_at = hold.due_at if update.due_at is UNSET else update.due_at
+        gate.advance(hold.epoch + update.add_epoch, hold.revision, update.lease_until or 0, due_at)
 
 
 def _work_on(head: Item, gate: Gate, host: Host) -> None:

@@ -11,6 +11,7 @@ how soon a step comes. These are the writes, and what continues them if the proc
 | at the decision, and the answer is lost | the decision or not, all of it | it is sent again under the same epoch |
 | after the decision, before an execution begins | a slot whose execution waits | the next owner begins it |
 | an hour, and then it writes its decision | a newer owner's | its epoch refuses it (G3) |
+| not, but its request arrives behind a later one | a later decision | its epoch refuses it, on AWS |
 | an hour, and then it begins an execution | the execution has another epoch or status | these refuse it |
 """
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -26,7 +28,7 @@ from msgspec.structs import replace
 
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreError
-from holdfast.flow.beginning import begin, decide_and_begin, next_head, watch
+from holdfast.flow.beginning import begin, decide_and_begin, is_written, moved_on, next_head, watch
 from holdfast.flow.choose import Waiting
 from holdfast.flow.early import look_for_early, next_look_at
 from holdfast.flow.purging import is_under_way, line_up, purge_some
@@ -221,11 +223,13 @@ async def _write_alone(gate: Gate, decision: Decision, declared: Declared, host:
         chosen = [each.partition for each in decision.chosen]
         if (begun := await decide_and_begin((update, *together), chosen, gate, host)) is not None:
             decision.begun = begun
+            moved_on(gate, update)
             return
     try:
-        await write_until_known(host.home.store, update, *together, ours=lambda _there: False)
+        await write_until_known(host.home.store, update, *together, ours=partial(is_written, update, gate, host))
     except Refused as refused:
         raise Fenced(f"{gate.partition}: {refused}") from None
+    moved_on(gate, update)
 
 
 async def _begin(gate: Gate, decision: Decision, host: Host) -> None:

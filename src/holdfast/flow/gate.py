@@ -153,6 +153,10 @@ class Gate(Entity):
         super().forget()
         self.books = None
 
+    @property
+    def renewable(self) -> bool:
+        return self.held and not (self.books is not None and self.books.writing.locked())  # a decision renews it, too
+
     def interrupt(self) -> None:
         self.wake()
 
@@ -162,8 +166,10 @@ class Gate(Entity):
         """Whether this process decides, as the head of the queue shows, and takes in all that has come by now before it
         releases it.
         """
-        is_ours = head.owner == owner and head.epoch == self.epoch
-        return is_ours and self.held and self.books is not None and not self.books.rests
+        if not self.held or self.books is None or self.books.rests:
+            return False
+        ahead = 1 if self.books.writing.locked() else 0  # a decision may be there whose answer is not
+        return head.owner == owner and self.epoch <= head.epoch <= self.epoch + ahead
 
     def has_come(self, waiting: Waiting) -> bool:
         """An execution waits, durably; false if this process does not take that in."""

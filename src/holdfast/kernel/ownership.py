@@ -42,6 +42,11 @@ def lease_until(now: int, host: Host) -> int:
     return until if host.ends_at is None else max(until, min(now + host.limits.called_lease_ms, host.ends_at))
 
 
+def kept_until(hold: Owned, now: int, host: Host) -> int:
+    """Until when the lease is ours once a write of ours is there: it takes a renewal along, if half of it is over."""
+    return lease_until(now, host) if hold.lease_until < now + host.limits.lease_ms // 2 else hold.lease_until
+
+
 async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], running: str) -> Claim:
     """Try to become the owner. What another process holds is looked at again when its lease ends.
 

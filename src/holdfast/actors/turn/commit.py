@@ -34,7 +34,7 @@ from holdfast.coordination.lease import Fenced, is_leased
 from holdfast.errors import Refused, StoreUnavailable
 from holdfast.items import HEAD, AllOf, Delete, Item, OwnerIs, Put, RevisionIs, Update, one_per_place, place
 from holdfast.kernel.entity import Owned
-from holdfast.kernel.ownership import check, lease_until, ours
+from holdfast.kernel.ownership import check, kept_until, ours
 from holdfast.kernel.wake import notify
 from holdfast.persist import sit_out
 
@@ -275,7 +275,7 @@ def _update(after: After, actor: ActorEntity, host: Host, rest: Rest | None) -> 
         partition=actor.partition,
         when=OwnerIs(owner, hold.epoch) if covered else not_woken,
         status=DELETED if version.deleted else RUNNING,
-        lease_until=_lease_end(hold, now, host),
+        lease_until=kept_until(hold, now, host),
         due_at=UNSET if covered else due,
         body=encode_record(record),
         add_epoch=1,
@@ -286,10 +286,6 @@ def _update(after: After, actor: ActorEntity, host: Host, rest: Rest | None) -> 
 def room_in(bounds: Bounds | None, writes: Sequence[Write]) -> int | None:
     """How many small writes fit into a call together with these and one more; ``None``: any number."""
     return None if bounds is None else max(0, bounds.writes - len(writes) - 1)
-
-
-def _lease_end(hold: Owned, now: int, host: Host) -> int:
-    return lease_until(now, host) if hold.lease_until < now + host.limits.lease_ms // 2 else hold.lease_until
 
 
 async def _confirm(actor: ActorEntity, host: Host) -> None:
