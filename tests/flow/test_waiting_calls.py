@@ -109,9 +109,9 @@ def test_a_call_of_two_limits_is_not_passed_over_for_ever(memory_world) -> None:
     run_virtual(main)
 
 
-@pytest.mark.parametrize("ends", ["stops", "dies"])
-def test_calls_of_a_process_that_ends_go_on_in_another_one(memory_world, monkeypatch, ends: str) -> None:
-    """Though they had left memory, and are only due within a minute."""
+@pytest.mark.parametrize(("ends", "waited"), [("stops", 11), ("stops", 1), ("dies", 11)])
+def test_calls_of_a_process_that_ends_go_on_in_another_one(memory_world, monkeypatch, ends: str, waited: int) -> None:
+    """Though they had left memory, and are only due within a minute, or were about to."""
 
     async def main() -> None:
         first, second = (memory_world.app("shop", clock=VirtualClock()) for _ in range(2))
@@ -119,10 +119,10 @@ def test_calls_of_a_process_that_ends_go_on_in_another_one(memory_world, monkeyp
         loop = asyncio.get_running_loop()
         async with second.worker():
             async with first.worker():
-                long = await there.one.start(20.0)
+                long = await there.one.start(waited + 9.0)
                 await asyncio.sleep(1)
                 handles = [await two.one.start(0.1) for _ in range(5)]
-                await asyncio.sleep(11)  # they have left memory, and the loan says so
+                await asyncio.sleep(waited)  # after 11 s they have left memory, and the loan says so
                 if ends == "dies":
                     host, owner = first.runtime().host, first.runtime().home.owner
                     assert host is not None

@@ -103,13 +103,16 @@ class LimitedCall(Struct, frozen=True):
             async with asyncio.timeout(PATIENCE_SECONDS + hold.keeps_seconds):
                 await hold.take()
         except TimeoutError:
-            if not self.live.host.draining:
-                hold.park(self._rouse)
-            return Timed(self.live.now_ms() + LOOK_AGAIN_MS, self.operation.id)
-        if self.live.host.draining:
+            taken = False
+        else:
+            taken = True
+        if self.live.host.draining:  # it is due at once, in another process: nobody here is told of a permit any more
             hold.end()
             return Timed(self.live.now_ms(), self.operation.id)
-        return None
+        if taken:
+            return None
+        hold.park(self._rouse)
+        return Timed(self.live.now_ms() + LOOK_AGAIN_MS, self.operation.id)
 
     def _rouse(self) -> None:
         """There is a permit: have the step requested again now, if it is still here, and not when it is due."""
