@@ -100,7 +100,8 @@ def prepared(endpoint: str) -> str:
     made["events"].create_event_bus(Name="shop-holdfast")
     for client in made.values():
         client.close()
-    url = f"aws://shop?region={REGION}&bucket={bucket}&bus=shop-holdfast&endpoint={endpoint}"
+    # What is recorded is what botocore is asked for.
+    url = f"aws://shop?region={REGION}&bucket={bucket}&bus=shop-holdfast&endpoint={endpoint}&client=botocore"
     asyncio.run(create_table(url))
     return url
 

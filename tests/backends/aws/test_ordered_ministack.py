@@ -252,4 +252,4 @@ async def test_a_queue_that_cannot_be_reached_is_told(stage: Stage) -> None:
     assert ["cannot be read" in each for each in listed["notes"]] == [True, True]
     done = await asyncio.to_thread(CliRunner().invoke, main, ["dlq", "redrive", "ordered:m1", "--home", stage.url])
     assert done.exit_code != 0
-    assert "cannot be read: EndpointConnectionError" in done.output
+    assert "cannot be read: NotSent: no connection to 127.0.0.1:9" in done.output
