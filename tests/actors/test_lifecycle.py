@@ -492,6 +492,23 @@ async def test_a_message_that_is_tried_again_does_not_reach_the_next_life(world,
         assert (await app.actor("Box", "b").status()).state is None
 
 
+async def test_an_end_from_outside_does_not_wait_for_a_message_that_is_tried_again(world, eventually):
+    app, client = world.app(), world.app()
+    declare_box(app)
+    outside = declare_box(client)
+
+    async def has_failed():
+        return any(each.attempts for each in await client.actor("Box", "b").messages())
+
+    async with app.worker(), client:
+        await hf.send(outside.at("b").drop, "broken")
+        await eventually(has_failed)
+        async with asyncio.timeout(20):
+            await client.actor("Box", "b").delete()
+        assert await client.actor("Box", "b").messages() == ()
+        assert (await client.actor("Box", "b").status()).state is None
+
+
 async def test_more_delayed_messages_than_one_write_takes_end_with_their_actor(world):
     app = world.app()
     box = declare_box(app)

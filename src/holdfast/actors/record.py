@@ -39,6 +39,9 @@ say. It moves there from the place that its sender has put it in."""
 NO_VALUE: Final = Raw()
 """Stands where there is no encoded value at all; an encoded ``None`` is ``null``."""
 
+DELETE_METHOD: Final = "!delete"
+"""The message that ends an actor."""
+
 NOT_BEGUN: Final = Raw(b"null")
 """The state of an actor that has ended, or not begun yet."""
 

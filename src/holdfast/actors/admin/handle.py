@@ -14,6 +14,7 @@ from holdfast.actors.address import Address
 from holdfast.actors.admin import repair
 from holdfast.actors.calling.dispatch import request_reply
 from holdfast.actors.record import (
+    DELETE_METHOD,
     DEPARTURE_PREFIX,
     PARKED_PREFIX,
     PARTITION_PREFIX,
@@ -29,7 +30,6 @@ from holdfast.actors.record import (
     partition_of,
 )
 from holdfast.actors.turn.applied import is_noted
-from holdfast.actors.turn.perform import DELETE_METHOD
 from holdfast.actors.turn.replies import look_for_reply
 from holdfast.clock import moment
 from holdfast.codec.stored import stored

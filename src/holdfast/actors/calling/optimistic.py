@@ -16,12 +16,12 @@ from holdfast.actors.mailbox.departures import is_departure
 from holdfast.actors.mailbox.post import wake_actor
 from holdfast.actors.mailbox.queue import Delivery, Replied
 from holdfast.actors.model import Actors
-from holdfast.actors.record import DELETED, HALTED, SUSPENDED, encode_record, next_timer
+from holdfast.actors.record import DELETE_METHOD, DELETED, HALTED, SUSPENDED, encode_record, next_timer
 from holdfast.actors.turn.commit import is_message_to
 from holdfast.actors.turn.entity import ActorEntity
 from holdfast.actors.turn.handling import tell
 from holdfast.actors.turn.make_room import make_room
-from holdfast.actors.turn.perform import DELETE_METHOD, perform
+from holdfast.actors.turn.perform import perform
 from holdfast.actors.turn.stages import load
 from holdfast.bounded import Bounded
 from holdfast.coordination.inbox import INBOX_PREFIX

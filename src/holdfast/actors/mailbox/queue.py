@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.actors.record import (
+    DELETE_METHOD,
     TAKEN,
     ActorRecord,
     Call,
@@ -239,10 +240,21 @@ class Queue:
         ):
             self._passed_over = 0
             return self.mail.popleft()
+        if self.mail and not mail_waits and (ending := self._take_end()) is not None:
+            return ending
         self._passed_over += mail_waits
         if not self.calls or (unread and self.calls[0].behind > self.looks) or self._is_behind_more:
             return None
         return self.calls.popleft()
+
+    def _take_end(self) -> Delivery | None:
+        """The message that ends the actor, if one waits behind another that is to be tried again: it ends that, too.
+        One that is numbered keeps its turn, since the marks would take those before it for repeats.
+        """
+        ends = (each for each in self.mail if each.call.method == DELETE_METHOD and not each.numbered)
+        if (end := next(ends, None)) is not None:
+            self.mail.remove(end)
+        return end
 
     def next_due(self, record: ActorRecord) -> int | None:
         """The earliest time something is to be done, in milliseconds; a message that is to be tried again included."""

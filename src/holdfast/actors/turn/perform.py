@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from holdfast.actors.mailbox.marks import is_repeat
 from holdfast.actors.mailbox.queue import Delivery
-from holdfast.actors.record import Call
+from holdfast.actors.record import DELETE_METHOD, Call
 from holdfast.actors.scope import LeaseNeeded, Turn
 from holdfast.actors.turn.aftermath import Aftermath, Became, Earlier, Early, Failed, Known, Ran, Skip
 from holdfast.actors.turn.entity import ActorEntity, Running
@@ -26,9 +26,6 @@ from holdfast.kernel.identity import identity_of
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
-
-DELETE_METHOD: Final = "!delete"
-"""The message that ends an actor."""
 
 
 async def perform(delivery: Delivery, actor: ActorEntity, runtime: Runtime) -> Performed:
