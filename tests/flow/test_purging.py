@@ -6,12 +6,15 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.flow.held import Stay, declare, places, start
 
 import holdfast as hf
+from holdfast.backends.memory import open_memory_home
 from holdfast.flow import changing
 from holdfast.flow.record import SETTINGS
 from holdfast.flow.settings import decode_settings
+from holdfast.ports import Home
 from holdfast.testing import PATIENT, VirtualClock, run_virtual
 
 
@@ -132,20 +135,55 @@ async def test_more_than_one_round_ends(memory_world, stay, eventually, monkeypa
         assert await first == "a-0"
 
 
-def test_what_came_by_a_clock_that_is_ahead_ends_too(memory_world, stay) -> None:
+@pytest.mark.parametrize("most_named", [changing.MOST_LATER, 1])
+def test_what_came_by_a_clock_that_is_ahead_ends_too(memory_world, stay, monkeypatch, most_named: int) -> None:
+    monkeypatch.setattr(changing, "MOST_LATER", most_named)
     ahead = memory_world.app("shop", clock=VirtualClock(offset_ms=5_000), limits=PATIENT)
     app = memory_world.app("shop", clock=VirtualClock(), limits=PATIENT)
-    letter = declare(ahead, stay, limit=1)
-    declare(app, stay, limit=1)
+    far_ahead = declare(ahead, stay, limit=1)
+    letter = declare(app, stay, limit=1)
 
     async def main() -> None:
         async with ahead, app.worker():
             await mail(app).pause()
-            (handle,) = await start(letter, "a-0")
+            handles = [*await start(far_ahead, "a-0", "a-1"), *await start(letter, "b-0")]
+            await mail(app).purge(key="a")
+            await mail(app).purge(key="a")
+            for number in range(2):
+                with pytest.raises(hf.ExecutionCancelled):
+                    await letter.handle(f"a-{number}")
+            assert await statuses(handles) == ["CANCELLED", "CANCELLED", "QUEUED"]
+            await mail(app).resume()
+            stay.go(2)
+            later = [] if most_named == 1 else await start(letter, "a-2")
+            assert await asyncio.gather(handles[2], *later) == ["b-0", *(each.id for each in later)]
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("paid", [False, True])
+def test_what_comes_in_the_moment_after_an_order_waits_as_ever(stay, *, paid: bool) -> None:
+    async def home() -> Home:
+        return replace(open_memory_home(), writes_are_paid=paid)
+
+    app = hf.App("shop", home=home, clock=VirtualClock(), limits=PATIENT)
+    letter = declare(app, stay, limit=1)
+
+    async def main() -> None:
+        async with app.worker():
+            await mail(app).pause()
+            early, resumed = await start(letter, "early", "resumed")
+            await resumed.pause()
+            before = app.clock.now_ms()
             await mail(app).purge()
+            await resumed.resume()
+            (late,) = await start(letter, "late")
+            assert app.clock.now_ms() == before, "all of it in one millisecond"
+            await mail(app).resume()
             with pytest.raises(hf.ExecutionCancelled):
-                await app.registry.workflow("letter").handle("a-0")
-            assert await statuses([handle]) == ["CANCELLED"]
+                await early
+            stay.go(2)
+            assert await asyncio.gather(resumed, late) == ["resumed", "late"]
 
     run_virtual(main)
 

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.errors import InvalidState, NotFound, Refused
-from holdfast.flow.record import PLACE_PREFIX, SETTINGS, make_due, name_of, shards_of, since_of
+from holdfast.flow.record import PLACE_PREFIX, SETTINGS, make_due, name_of, shards_of, since_of, waiting_of
 from holdfast.flow.settings import AS_DECLARED, Purge, Settings, decode_settings, encode_settings
 from holdfast.kernel.wake import wake
 from holdfast.paging import items
@@ -28,6 +28,9 @@ AS_IT_IS_DECLARED: Final[Mapping[str, Any]] = dict.fromkeys(("limit", "limit_per
 MOST_PURGES: Final = 100
 """The most keys for which orders are kept."""
 
+MOST_LATER: Final = 200
+"""The most places that orders under way name, all together. If there are more, an order goes by the time of these."""
+
 LATE_MS: Final = 600_000
 """So long an order that is done is kept, where writes are paid: a place comes behind the head of its execution, and a
 worker writes it after a minute if it did not.
@@ -43,9 +46,13 @@ async def change(runtime: Runtime, partition: str, numbers: Mapping[str, Any]) -
 
 
 async def order_purge(runtime: Runtime, partition: str, key: str | None) -> None:
-    """Order that what waits now is ended. The worker that decides for the queue carries it out. Raises ``NotFound``."""
+    """Order that what waits now is ended. The worker that decides for the queue carries it out. Raises ``NotFound``.
+
+    What has come before this moment is told by its time. What has come in it, or by a clock that is ahead, is named: so
+    what comes after the order is not covered, even in the same millisecond.
+    """
     now = runtime.clock.now_ms()
-    order = Purge(key, await _last_since(runtime.home, partition, now))
+    order = Purge(key, now - 1, later=await _come_later(runtime.home, partition, key, now))
     await _amend(runtime.home, partition, partial(_with_order, order, partition), now)
     wake(partition, runtime.home, runtime.host)
 
@@ -54,9 +61,7 @@ async def note_done(gate: str, done: Collection[Purge], host: Host) -> None:
     """Note that orders are carried out. One that was given again meanwhile is another one, and stays as it is."""
 
     def noted(settings: Settings) -> Settings:
-        return replace(
-            settings, purges=tuple(replace(each, done=each.done or each in done) for each in settings.purges)
-        )
+        return replace(settings, purges=tuple(each.carried_out() if each in done else each for each in settings.purges))
 
     await _amend(host.home, gate, noted, None)
 
@@ -88,17 +93,27 @@ def settings_in(item: Item | None) -> Settings:
 
 def _with_order(order: Purge, partition: str, settings: Settings) -> Settings:
     others = [each for each in in_force(settings.purges, order.until) if each.key != order.key]
-    order = max((order, *(each for each in settings.purges if each.key == order.key)), key=lambda each: each.until)
     others.sort(key=lambda each: (each.done, -each.until))
     if len(others) >= MOST_PURGES and not others[MOST_PURGES - 1].done:
         raise InvalidState(f"{MOST_PURGES} purges of queue {name_of(partition)!r} are under way; try again later")
-    return replace(settings, purges=(*others[: MOST_PURGES - 1], replace(order, done=False)))
+    before = [each for each in settings.purges if each.key == order.key]
+    order = _bounded([order, *before], MOST_LATER - sum(len(each.later) for each in others))
+    return replace(settings, purges=(*others[: MOST_PURGES - 1], order))
 
 
-async def _last_since(home: Home, gate: str, now: int) -> int:
-    """Since when that waits which has come last: by a process whose clock is ahead, it may seem to come only later."""
-    last = now
+def _bounded(orders: Sequence[Purge], most: int) -> Purge:
+    """One order for all of these, which have the same key. It names so many places, the latest."""
+    until = max(each.until for each in orders)
+    places = sorted({place for each in orders for place in each.later if since_of(place) > until}, key=since_of)
+    by_time, named = places[: max(0, len(places) - most)], places[max(0, len(places) - most) :]
+    until = max((until, *map(since_of, by_time)))
+    return Purge(orders[0].key, until, later=tuple(place for place in named if since_of(place) > until))
+
+
+async def _come_later(home: Home, gate: str, key: str | None, now: int) -> tuple[str, ...]:
+    """The places of what waits, and by its time comes only now or later."""
+    found: list[str] = []
     for shard in shards_of(gate):
-        async for place in items(home.store, shard, prefix=PLACE_PREFIX, after=f"{PLACE_PREFIX}{now:015d}"):
-            last = max(last, since_of(place.sort))
-    return last
+        places = items(home.store, shard, prefix=PLACE_PREFIX, after=f"{PLACE_PREFIX}{now:015d}")
+        found.extend([each.sort async for each in places if key is None or waiting_of(each).key == key])
+    return tuple(found)

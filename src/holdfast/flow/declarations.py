@@ -126,8 +126,9 @@ class Queue:
 
             await mail.purge(key="acme")
 
-        What has begun goes on, what is started later waits as ever, and none that is covered begins once the worker has
-        the order. One that has begun before and was retried waits for its slot, to clean up. A repeat does no harm.
+        What has begun goes on, what is started later waits as ever, as far as clocks agree, and none that is covered
+        begins once the worker has the order. One that has begun before and was retried waits for its slot, to clean up.
+        A repeat does no harm.
         Raises ``InvalidInput``.
         """
         if key is not None:

@@ -14,8 +14,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import replace
-
 from holdfast.flow.changing import in_force, note_done
 from holdfast.flow.record import QUEUED, since_of
 
@@ -67,13 +65,15 @@ async def purge_some(gate: Gate, ends: Ends, host: Host) -> list[Waiting]:
             books.chooser.add(waiting)
     if is_under_way(books) and not books.purging and books.purges_read_at is not None:
         await note_done(gate.partition, books.purges, host)
-        books.purges = tuple(replace(each, done=True) for each in books.purges)
+        books.purges = tuple(each.carried_out() for each in books.purges)
     return [waiting for waiting, is_ended in zip(some, ended, strict=True) if is_ended]
 
 
 def _is_covered(books: Books, waiting: Waiting) -> bool:
     since = since_of(waiting.sort)
-    return waiting.sort not in books.spared and any(each.covers(waiting.key, since) for each in books.purges)
+    return waiting.sort not in books.spared and any(
+        each.covers(waiting.key, since, waiting.sort) for each in books.purges
+    )
 
 
 async def _end(waiting: Waiting, books: Books, ends: Ends, gate: Gate, host: Host) -> bool | None:
@@ -84,5 +84,6 @@ async def _end(waiting: Waiting, books: Books, ends: Ends, gate: Gate, host: Hos
     slot = books.held.get(waiting.partition)
     if head is None or head.status != QUEUED or (slot is not None and slot.epoch == head.epoch):
         return True
-    until = max(each.until for each in books.purges if each.covers(waiting.key, since_of(waiting.sort)))
-    return await ends.purge(head, until, gate.partition, host)
+    since = since_of(waiting.sort)
+    until = max(each.until for each in books.purges if each.covers(waiting.key, since, waiting.sort))
+    return await ends.purge(head, max(until, since), gate.partition, host)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Final
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from holdfast.codec.stored import stored
 from holdfast.duration import milliseconds
@@ -28,16 +29,22 @@ class StoredRate(Struct, frozen=True, array_like=True):
 
 class Purge(Struct, frozen=True, array_like=True):
     """An order to end what waits: of a key or of all, what has come up to a time (milliseconds). One that is ``done``
-    still holds for what shows itself late.
+    still holds for what shows itself late. ``later`` are the places of what waited at the order, and yet came after
+    that time: in the moment of the order, or by a clock that is ahead.
     """
 
     key: str | None
     until: int
     done: bool = False
+    later: tuple[str, ...] = ()
 
-    def covers(self, key: str, since: int) -> bool:
-        """Whether it is about an execution of this key that waits since then."""
-        return since <= self.until and self.key in (None, key)
+    def covers(self, key: str, since: int, place: str) -> bool:
+        """Whether it is about an execution of this key that waits since then, in this place."""
+        return self.key in (None, key) and (since <= self.until or place in self.later)
+
+    def carried_out(self) -> Purge:
+        """The same, done. What it names was there to be ended."""
+        return replace(self, done=True, later=())
 
 
 class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -52,7 +59,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def over(self, declared: Rules) -> Rules:
         """The numbers that hold."""
-        return replace(
+        return dataclasses.replace(
             declared,
             limit=declared.limit if self.limit is UNSET else self.limit,
             limit_per_key=declared.limit_per_key if self.limit_per_key is UNSET else self.limit_per_key,
