@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Raw, Struct
 
 from holdfast.codec.typed import encode_untyped
-from holdfast.errors import InvalidInput, StepFailed
+from holdfast.coordination.offload import SealedValue
+from holdfast.errors import InvalidInput, StepFailed, StoreUnusable
 from holdfast.failure import describe
 from holdfast.finder import Sought
 from holdfast.keys import check_limit, check_text
@@ -176,8 +177,18 @@ async def _next_heads(
         page = await home.store.scan(prefix, status=selection.status, after=after, limit=limit)
         return page.items, page.cursor
     names = await home.finder.find(prefix, sought, status=selection.status, after=after, limit=limit)
-    heads = [await home.store.get(name) for name in names.names]
+    heads = [await _readable(name, home) for name in names.names]
     return [head for head in heads if head is not None], names.cursor
+
+
+async def _readable(name: str, home: Home) -> Item | None:
+    """A head; ``None`` if what it says is missing or damaged: nothing is known then of its tags and times."""
+    try:
+        return await home.store.get(name)
+    except SealedValue:
+        raise
+    except StoreUnusable:
+        return None
 
 
 class CallbackHandle:
