@@ -55,6 +55,14 @@ def elapsed_seconds() -> float:
     return time.perf_counter()
 
 
+def busy_seconds() -> float:
+    """A reading of the processor's time that this thread has had: none of it goes by while the process is stopped.
+
+    Source: https://docs.python.org/3/library/time.html#time.thread_time
+    """
+    return time.thread_time()
+
+
 def duration(ms: float) -> str:
     """A length of time for people, to about three digits.
 

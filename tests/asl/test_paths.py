@@ -207,7 +207,7 @@ def test_a_regular_expression_that_backtracks_without_end_fails_the_path(path, m
 def test_the_values_of_a_path_share_the_time_for_regular_expressions(monkeypatch):
     given: list[float] = []
     clock = iter([0.0, 0.5, 1.5, 2.5])
-    monkeypatch.setattr(patterns, "elapsed_seconds", lambda: next(clock))
+    monkeypatch.setattr(patterns, "busy_seconds", lambda: next(clock))
     monkeypatch.setattr(jsonata, "holds", lambda _source, _text, seconds: given.append(seconds))
     with pytest.raises(EvaluationError):
         compiled("$[?(@ =~ /shared/)]").find(["a", "b", "c"])

@@ -4,12 +4,12 @@ The only module that knows the engine, `jlens`. It needs the extra ``asl``.
 
 An evaluation depends on its arguments alone: the time and the seed are among them, and its limit is a number of steps
 and not of seconds, so that a replay comes to the same result on any machine. Only what takes seconds in few steps, such
-as a regular expression that backtracks, is ended by the clock.
+as a regular expression that backtracks, is ended by the clock; a process that was stopped meanwhile evaluates again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
@@ -17,9 +17,10 @@ import msgspec
 
 from holdfast.asl.errors import QUERY_EVALUATION_ERROR, EvaluationError
 from holdfast.asl.jsonata_functions import CONSTANT, BadArgument, drawing
-from holdfast.asl.jsonata_integers import NOTHING, Unclear, exact_result
+from holdfast.asl.jsonata_integers import WHOLE, Ambiguous, large_numbers, large_parsed, restored
 from holdfast.asl.jsonata_quicker import QUICK, quicker
-from holdfast.asl.jsonata_reading import LATER_OPERATORS, large_literals, names_in, plain_path, tokens
+from holdfast.asl.jsonata_reading import LATER_OPERATORS, literals, names_in, plain_path, tokens
+from holdfast.clock import busy_seconds
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ REGEX_SECONDS: Final = 2.0
 """The engine counts no steps within a regular expression, which may backtrack without end."""
 TIMED_OUT: Final = "D1012"
 """The engine's code for the end by the clock."""
+HELD_UP: Final = 0.5
+"""An evaluation that the clock ends, and that had less than this share of the limit on the processor, was held up."""
+TRIES: Final = 3
+"""How often it is evaluated in all."""
 MAX_DEPTH: Final = 2_000
 MAX_BYTES: Final = 16 * 1024 * 1024
 MAX_ITEMS: Final = 1_000_000
@@ -59,23 +64,22 @@ class InvalidExpression(Exception):
 class Expression:
     """A compiled expression, safe to use from any thread."""
 
-    __slots__ = ("_bound", "_engines", "_limit_seconds", "_literals", "_named", "_parses", "_path", "_reads", "source")
+    __slots__ = ("_engines", "_limit_seconds", "_literals", "_names", "_path", "_reads", "source")
 
     def __init__(self, source: str, reads: Reads) -> None:
         found = list(tokens(source))
         self.source = source
-        self._reads = reads
+        self._reads = dict.fromkeys(names_in(found), WHOLE) | dict(reads)
         self._path = plain_path(source)
-        self._bound = tuple(dict.fromkeys((*reads, *names_in(found))))
+        self._names = frozenset(reads)
         self._limit_seconds = REGEX_SECONDS if any(token.kind == "regex" for token in found) else SECONDS
-        self._parses = any(token.text == "$parse" for token in found)
-        self._named, self._literals = large_literals(source, found)
-        self._engines: dict[tuple[bool, bool], jlens.Expression] = {}
+        self._literals = tuple(large_numbers(list(literals(source, found))))
+        self._engines: dict[bool, jlens.Expression] = {}
 
     @property
     def names(self) -> frozenset[str]:
         """The variables it reads, without the dollar sign; ``states`` is among them where it is read."""
-        return frozenset(self._reads)
+        return self._names
 
     def reads_of_states(self) -> frozenset[str]:
         """The fields of ``$states`` that it reads by name."""
@@ -90,14 +94,14 @@ class Expression:
         """
         if self._path is not None and (value := walked(self._path, {**variables, "states": states})) is not MISSING:
             return value
-        values = {name: variables[name] for name in self._bound if name in variables}
+        values = {name: variables[name] for name in self._reads if name in variables}
         values["states"] = self._states_read(states)
         quick = QUICK.isdisjoint(values)  # else a variable has the name of a function
 
-        def by_engine(values: Mapping[str, Any], literals: Mapping[str, float]) -> str | None:
-            return self._engine(named=bool(literals), quick=quick).evaluate_json(
+        def by_engine() -> str | None:
+            return self._engine(quick=quick).evaluate_json(
                 None,
-                {"eval": None, **drawing(seed), **literals, **values},
+                {"eval": None, **drawing(seed), **values},
                 now=now_ms,
                 seed=seed & SEED_BITS,
                 timeout=self._limit_seconds,
@@ -108,15 +112,19 @@ class Expression:
                 max_result_size=MAX_BYTES,
             )
 
+        large = list(self._literals)
+        with_parsed = large_parsed.set(large)
         try:
-            result = exact_result(by_engine, values, self._literals, parses=self._parses)
+            result = unhindered(by_engine, self._limit_seconds)
+            if result is not None:
+                return restored(result, values, self._reads, large)
         except Exception as error:
-            if not (isinstance(error, BadArgument | Unclear | RecursionError | OverflowError) or is_of_engine(error)):
+            if not (isinstance(error, BadArgument | Ambiguous | RecursionError | OverflowError) or is_of_engine(error)):
                 raise
             raise self._failed(field, "threw an error during evaluation. " + told(error)) from error
-        if result is NOTHING:
-            raise self._failed(field, "returned nothing (undefined).")
-        return result
+        finally:
+            large_parsed.reset(with_parsed)
+        raise self._failed(field, "returned nothing (undefined).")
 
     def unexpected_type(self, field: str, expected: str, value: Any) -> EvaluationError:
         """The error for a result that the field cannot be: ``expected`` is a JSON type, as in ``array``."""
@@ -126,13 +134,12 @@ class Expression:
             f"returned an unexpected result type. Expected '{expected}', but was '{type_of(value)}' for value: {shown}",
         )
 
-    def _engine(self, *, named: bool, quick: bool) -> jlens.Expression:
-        """The engine of the expression: with names for its large literals, and with quicker functions."""
-        engine = self._engines.get((named, quick))
+    def _engine(self, *, quick: bool) -> jlens.Expression:
+        """The engine of the expression, with quicker functions or without."""
+        engine = self._engines.get(quick)
         if engine is None:
-            source = self._named if named else self.source
-            engine = engine_of(quicker(source, list(tokens(source))) if quick else source)
-            self._engines[named, quick] = engine
+            engine = engine_of(quicker(self.source, list(tokens(self.source))) if quick else self.source)
+            self._engines[quick] = engine
         return engine
 
     def _states_read(self, states: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,13 +182,29 @@ def holds(source: str, text: str, seconds: float) -> bool:
     """
     engine = _condition(source)
     try:
-        return bool(engine.evaluate_json(None, {"text": text}, timeout=seconds) == "true")
+        return unhindered(lambda: engine.evaluate_json(None, {"text": text}, timeout=seconds), seconds) == "true"
     except Exception as error:
         if not is_of_engine(error):
             raise
         if error.code == TIMED_OUT:
             raise TimeoutError from error
         raise InvalidExpression(INVALID, told(error)) from error
+
+
+def unhindered(evaluate: Callable[[], str | None], seconds: float) -> str | None:
+    """The result of an evaluation that the engine's clock ends after ``seconds``: it is repeated where it was held up.
+
+    The clock goes on while the process is stopped or its machine frozen. Raises what ``evaluate`` raises.
+    """
+    for _ in range(TRIES - 1):
+        began = busy_seconds()
+        try:
+            return evaluate()
+        except Exception as error:
+            late = is_of_engine(error) and error.code == TIMED_OUT
+            if not late or busy_seconds() - began >= seconds * HELD_UP:
+                raise
+    return evaluate()
 
 
 def parsed(source: str) -> jlens.Expression:

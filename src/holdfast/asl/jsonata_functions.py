@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final
 
-from holdfast.asl.jsonata_integers import parsed
+from holdfast.asl.jsonata_integers import large_numbers, large_parsed
 from holdfast.asl.jsonata_quicker import distinct_of_many, keys_of_many
 from holdfast.asl.jsontext import NotJson, read
 
@@ -63,8 +63,9 @@ def parse(text: str | None) -> Any:
         value = read(text)
     except NotJson as error:
         raise BadArgument(f"$parse was given what is not JSON: {error}") from error
-    take = parsed.get()
-    return value if take is None else take(value)
+    if (large := large_parsed.get()) is not None:
+        large.extend(large_numbers(value))
+    return value
 
 
 CONSTANT: Final[Mapping[str, tuple[Function, str]]] = {

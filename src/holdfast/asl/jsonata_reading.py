@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from holdfast.asl.jsonata_integers import LARGE
-
 OPENING: Final = "{%"
 CLOSING: Final = "%}"
 
@@ -31,7 +29,6 @@ PLAIN_PATH = re.compile(r"\$(?P<variable>[A-Za-z_]\w*)(?P<fields>(?:\.[A-Za-z_]\
 NUMBER: Final = re.compile(r"\d+(?P<fraction>(?:\.\d+)?[eE][+-]?\d+|\.\d+)?")
 LONGEST_WHOLE: Final = 300
 """Digits: more are no double, and Python reads no text of thousands of them."""
-LITERAL: Final = "literal_"
 
 LATER_OPERATORS: Final = {
     "?:": 'S0211: The symbol ":" cannot be used as a unary operator',
@@ -93,28 +90,19 @@ def next_token(source: str, position: int, before: Token | None) -> Token:
     return Token(match.lastgroup, match[0], position)
 
 
-def large_literals(source: str, found: Iterable[Token]) -> tuple[str, dict[str, float]]:
-    """The expression with a variable for each number that may be inexact, and what these variables stand for.
+def literals(source: str, found: Iterable[Token]) -> Iterator[float]:
+    """The numbers that stand in the expression.
 
-    >>> source = "[9007199254740993, 7]"
-    >>> large_literals(source, tokens(source))
-    ('[$literal_1, 7]', {'literal_1': 9007199254740993})
+    >>> source = "[9007199254740993, 'text 1', 7.5]"
+    >>> list(literals(source, tokens(source)))
+    [9007199254740993, 7.5]
     """
-    pieces: list[str] = []
-    literals: dict[str, float] = {}
-    read = end = 0
+    end = 0
     for token in found:
-        match = NUMBER.match(source, max(read, token.position))
-        if match is None or match.start() != token.position:
-            continue
-        read = match.end()
-        if (value := value_of(match)) < LARGE:
-            continue
-        name = f"{LITERAL}{'_' * source.count(LITERAL)}{len(literals) + 1}"
-        literals[name] = value
-        pieces += [source[end : token.position], f"${name}"]
-        end = match.end()
-    return "".join([*pieces, source[end:]]), literals
+        match = NUMBER.match(source, token.position)
+        if match is not None and match.start() >= end:
+            yield value_of(match)
+            end = match.end()
 
 
 def value_of(number: re.Match[str]) -> float:

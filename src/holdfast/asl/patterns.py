@@ -15,7 +15,7 @@ from msgspec import Struct
 from holdfast.asl import jsonata
 from holdfast.asl.errors import RUNTIME, EvaluationError
 from holdfast.asl.path_tokens import InvalidPath
-from holdfast.clock import elapsed_seconds
+from holdfast.clock import busy_seconds
 from holdfast.errors import ConfigurationError
 
 _PIECE: Final = re.compile(
@@ -35,7 +35,7 @@ class Pattern(Struct, frozen=True):
 
     def fits(self, text: str) -> bool:
         """Whether it fits the whole text. Raises ``TimeoutError`` when the time of the path is over."""
-        left = _ends.get() - elapsed_seconds()
+        left = _ends.get() - busy_seconds()
         if left <= 0:
             raise TimeoutError
         return jsonata.holds(self.expression, text, left)
@@ -61,7 +61,7 @@ def limited(path: str) -> Generator[None]:
     if _ends.get(None) is not None:  # a path in the filter of another one
         yield
         return
-    before = _ends.set(elapsed_seconds() + jsonata.REGEX_SECONDS)
+    before = _ends.set(busy_seconds() + jsonata.REGEX_SECONDS)
     try:
         yield
     except TimeoutError as late:
