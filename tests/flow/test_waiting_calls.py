@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 import holdfast as hf
+from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.flow.overrides import KEY_PREFIX
 from holdfast.flow.permits import lenders_of
+from holdfast.ports import Home
 from holdfast.testing import VirtualClock, run_virtual
 
 
@@ -109,6 +113,18 @@ def test_a_call_of_two_limits_is_not_passed_over_for_ever(memory_world) -> None:
     run_virtual(main)
 
 
+def kill(app: hf.App, other: hf.App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """End a process without a word. The other one sees that it is gone."""
+    host, owner = app.runtime().host, app.runtime().home.owner
+    assert host is not None
+    pools = lenders_of(app.runtime())._pools
+    for pool in pools.values():
+        pool._keeper.cancel()
+    pools.clear()
+    host.abandon()
+    monkeypatch.setattr(other.runtime().home.doorbell, "alive", lambda each: each != owner)
+
+
 @pytest.mark.parametrize(("ends", "waited"), [("stops", 11), ("stops", 1), ("dies", 11)])
 def test_calls_of_a_process_that_ends_go_on_in_another_one(memory_world, monkeypatch, ends: str, waited: int) -> None:
     """Though they had left memory, and are only due within a minute, or were about to."""
@@ -124,16 +140,73 @@ def test_calls_of_a_process_that_ends_go_on_in_another_one(memory_world, monkeyp
                 handles = [await two.one.start(0.1) for _ in range(5)]
                 await asyncio.sleep(waited)  # after 11 s they have left memory, and the loan says so
                 if ends == "dies":
-                    host, owner = first.runtime().host, first.runtime().home.owner
-                    assert host is not None
-                    for pool in lenders_of(first.runtime())._pools.values():
-                        pool._keeper.cancel()
-                        pool._waiting.clear()
-                    host.abandon()
-                    monkeypatch.setattr(second.runtime().home.doorbell, "alive", lambda each: each != owner)
+                    kill(first, second, monkeypatch)
             since = loop.time()
             elsewhere = [second.handle("one", handle.id) for handle in handles]
             await asyncio.gather(second.handle("one", long.id), *elsewhere)
             assert loop.time() - since < 15
+
+    run_virtual(main)
+
+
+def test_calls_of_a_limit_that_is_stopped_are_taken_over_when_their_process_dies(memory_world, monkeypatch) -> None:
+    async def main() -> None:
+        first, second = (memory_world.app("shop", clock=VirtualClock()) for _ in range(2))
+        two, there = Two(first), Two(second)
+        loop = asyncio.get_running_loop()
+        async with second.worker():
+            async with first.worker():
+                await two.first.change(permits=0)
+                await there.one.start(0.0)
+                handles = [await two.one.start(0.0) for _ in range(5)]
+                await asyncio.sleep(11)
+                kill(first, second, monkeypatch)
+            await asyncio.sleep(10)
+            since = loop.time()
+            await there.first.reset()
+            await asyncio.gather(*(second.handle("one", handle.id) for handle in handles))
+            assert loop.time() - since < 5
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("are_paid", [False, True])
+@pytest.mark.parametrize("numbers", [{"permits": 0}, {"rate": hf.Rate(1, per="1d")}])
+def test_a_limit_tells_how_many_wait_though_it_lends_nothing(numbers, are_paid) -> None:
+    """And where each write is paid for, it is written no more after that."""
+    data = MemoryData()
+
+    async def open_home() -> Home:
+        return replace(open_memory_home(data=data), writes_are_paid=are_paid)
+
+    async def main() -> None:
+        app, loop = hf.App("shop", home=open_home, clock=VirtualClock()), asyncio.get_running_loop()
+        limit = app.limit("api", **numbers)
+
+        @app.step(limit=limit)
+        async def call() -> None: ...
+
+        @app.workflow
+        async def job() -> None:
+            await call()
+
+        def writes() -> int:
+            (item,) = (each for each in data.partitions[limit.partition].values() if each.sort.startswith(KEY_PREFIX))
+            return item.revision  # it counts up with each write
+
+        async with app.worker():
+            if limit.numbers.rate is not None:
+                await job()  # it has the only token
+            handles = [await job.start() for _ in range(10)]
+            await asyncio.sleep(12)
+            assert (await limit.status()).waiting == 10
+            since, told = loop.time(), writes()
+            await asyncio.sleep(100)
+            assert (await limit.status()).waiting == 10
+            assert writes() - told <= (0 if are_paid else (loop.time() - since) / 5)
+            for handle in handles:
+                await handle.cancel()
+            await asyncio.sleep(12)
+            assert are_paid or (await limit.status()).waiting == 0
 
     run_virtual(main)

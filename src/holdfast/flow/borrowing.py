@@ -55,6 +55,10 @@ GIVE_BACK_SECONDS: Final = 2.0
 """So long a process that stops tries to give its loan back. Else it ends by itself."""
 
 
+Told = tuple[int, tuple[str, ...]]
+NOTHING_TOLD: Final[Told] = 0, ()
+
+
 class Need(Struct, frozen=True, kw_only=True):
     """What the calls of this process need; see ``Ask``."""
 
@@ -157,6 +161,7 @@ class Borrowing:
         "permits",
         "target",
         "tokens_at",
+        "told",
     )
 
     def __init__(self, source: Source) -> None:
@@ -167,6 +172,8 @@ class Borrowing:
         self._until: int = 0
         self._serial: int = 0
         self.tokens_at: int | None = None
+        self.told = NOTHING_TOLD
+        """How many calls wait here, and of which executions, as the item says."""
         self._lead_us = 0
         self._tokens: tuple[Moment, ...] = ()
         self._sent: list[_Sent] = []
@@ -276,6 +283,7 @@ class Borrowing:
         self._sent.clear()
         before = book.loans.get(owner)
         self._adopt(lent, asked_at, now, revision)
+        self.told = _told_by(lent.book.loans.get(owner))
         if self._others_profit(before, lent.book.loans.get(owner), lent):
             source.ring()
         return None
@@ -301,6 +309,7 @@ class Borrowing:
         revision = 0 if item is None else item.revision
         self._sent = [each for each in self._sent if each.revision >= revision]
         mine = book.loans.get(self._source.runtime.home.owner)
+        self.told = _told_by(mine)
         if mine is None and self.permits:
             self.permits, self._ends = 0, -math.inf
         elif mine is not None and mine.serial != self._serial:
@@ -316,7 +325,8 @@ class Borrowing:
         if before.permits != after.permits or before.is_short != after.is_short:
             return True
         is_lent = bool(after.permits or after.is_short) and self.numbers.permits is not None
-        return is_lent and (not self.is_valid or asyncio.get_running_loop().time() >= self.renew_at)
+        tells = bool(after.parked) or _told_by(before) != _told_by(after)
+        return (is_lent or tells) and (not self.is_valid or asyncio.get_running_loop().time() >= self.renew_at)
 
     def _others_profit(self, before: Loan | None, after: Loan | None, lent: Lent) -> bool:
         """Whether other processes have something to do about a change: something is free, or one of us is short."""
@@ -342,6 +352,10 @@ class Borrowing:
                 gone.add(owner)
         self._seen = seen
         return frozenset(gone)
+
+
+def _told_by(loan: Loan | None) -> Told:
+    return NOTHING_TOLD if loan is None else (loan.waiting, loan.parked)
 
 
 def _moment(token: Token, time: float, now_us: int) -> Moment:

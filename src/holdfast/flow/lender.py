@@ -34,8 +34,9 @@ from typing import TYPE_CHECKING, Final
 from holdfast.backoff import Pauses
 from holdfast.errors import StoreUnavailable
 from holdfast.flow.borrowing import SOONEST_SECONDS, Borrowing, Need
-from holdfast.flow.line import Waiting
+from holdfast.flow.line import Waiting, parked_in
 from holdfast.flow.permit import Permit
+from holdfast.flow.telling import Telling
 from holdfast.flow.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -50,12 +51,6 @@ FAILED_AGAIN_SECONDS: Final = 1.0
 PARKED_POLL_SECONDS: Final = 5.0
 """The same if nothing that waits is in memory."""
 
-MOST_NAMED: Final = 200
-MOST_NAMED_PAID: Final = 8
-"""Of how many calls that wait and are not in memory the loan tells, for a process that finds this one dead; and where
-the size of an item is paid for.
-"""
-
 ROUSED_SECONDS: Final = 1.0
 """So long what is to be had is left to a call that was roused for it, before the next one is."""
 
@@ -69,6 +64,7 @@ class Pool:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._loan = Borrowing(source)
+        self._telling = Telling(source, self._loan)
         self._waiting: list[Waiting[Permit]] = []
         self._begun = self._given = self._given_by = self._ahead = 0
         self.tokens = Tokens(source.runtime.clock)
@@ -197,7 +193,7 @@ class Pool:
 
     @property
     def _is_needed(self) -> bool:
-        return bool(self._waiting or self._begun or self._given or self._loan.permits)
+        return bool(self._waiting or self._begun or self._given or self._loan.permits or self._telling.is_owed)
 
     @property
     def _free(self) -> float:
@@ -291,7 +287,7 @@ class Pool:
             at = self._tokens_at
         if loan.numbers.permits is not None and (loan.permits or self._begun):
             at = min(at, loan.renew_at)
-        return max(at, self._not_before)
+        return max(min(at, self._telling.look_at(self._waiting, self._left)), self._not_before)
 
     def _opens_at(self) -> float:
         """When the next token may be used, or a call that was roused is no longer waited for, in the loop's time."""
@@ -349,16 +345,8 @@ class Pool:
         busy, waiting = self.busy, len(self._waiting)
         served = {each.ticket for each in self._served(waiting)}
         weights = tuple(each.weight for each in self._waiting if each.ticket not in served)
-        leaves, parked = not (busy or waiting or self._used), self._left or self._parked
-        most = MOST_NAMED_PAID if self._source.runtime.home.writes_are_paid else MOST_NAMED
-        return Need(
-            busy=busy, waiting=waiting, tokens=len(served), weights=weights, leaves=leaves, parked=tuple(parked[:most])
-        )
-
-    @property
-    def _parked(self) -> list[str]:
-        """The entities whose calls wait and are not in memory."""
-        return [each.partition for each in self._waiting if each.partition]
+        leaves, named = not (busy or waiting or self._used), self._telling.named(self._waiting, self._left)
+        return Need(busy=busy, waiting=waiting, tokens=len(served), weights=weights, leaves=leaves, parked=named)
 
     def _look_again(self, now: float) -> None:
         """Note when to look again, in the loop's time, if those that wait lack permits, and if they lack tokens."""
@@ -393,8 +381,8 @@ class Pool:
     async def close(self) -> None:
         """Give back what is not in use, and leave to other processes the calls that are not in memory."""
         await self._stop()
-        self._left, self._waiting = self._parked, [each for each in self._waiting if not each.partition]
-        if self._loan.permits or self._left:
+        self._left, self._waiting = parked_in(self._waiting), [each for each in self._waiting if not each.partition]
+        if self._loan.permits or self._left or self._telling.is_owed:
             self._used = False
             await self._loan.give_back(self._need)
         self._source.leave_to_others(self._left)

@@ -29,6 +29,11 @@ class Waiting(Struct, Generic[P], eq=False):
     partition: str = ""
 
 
+def parked_in(line: Iterable[Waiting[P]]) -> list[str]:
+    """The entities whose calls wait and are not in memory."""
+    return [each.partition for each in line if each.partition]
+
+
 def fitting(tokens: Iterable[Moment], weight: int) -> Moment | None:
     """The first token that is enough for a call."""
     return next((token for token in tokens if token.weight >= weight), None)

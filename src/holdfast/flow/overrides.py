@@ -67,8 +67,9 @@ class LimitStatus(Struct, frozen=True, kw_only=True):
     """A limit, or a key of it, as its home holds it. ``permits`` and ``rate`` are the numbers that hold now.
 
     ``loans`` are of the processes that use it; they have ``lent`` permits in all, and ``waiting`` calls wait in them. A
-    process writes that when it looks, every few seconds. ``next_at`` is when the next token may be used that no process
-    has; ``None`` without a rate. ``keys`` are the first keys that were used lately, where a command shows the limit.
+    process writes that five seconds after it has changed, or earlier. ``next_at`` is when the next token may be used
+    that no process has; ``None`` without a rate. ``keys`` are the first keys that were used lately, where a command
+    shows the limit.
     """
 
     app: str
