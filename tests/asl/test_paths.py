@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import pytest
 
-from holdfast.asl import jsonata, patterns
+from holdfast.asl import jsonata, path_budget, patterns
 from holdfast.asl.environment import Environment
 from holdfast.asl.errors import EvaluationError
 from holdfast.asl.paths import InvalidPath, PathNotFound, compiled, read_definite, reference_keys
@@ -212,3 +214,27 @@ def test_the_values_of_a_path_share_the_time_for_regular_expressions(monkeypatch
     with pytest.raises(EvaluationError):
         compiled("$[?(@ =~ /shared/)]").find(["a", "b", "c"])
     assert given[-2:] == [1.5, 0.5]
+
+
+CHAIN = reduce(lambda below, _: {"a": below}, range(60), 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("$..a..a..a", CHAIN),
+        ("$..*..*..*.length()", CHAIN),
+        ("$..[?($..k == 1)]", {"a": [{"k": 1}] * 50}),
+        ("$[?(@.v in $[*].k)]", [{"k": place, "v": -1} for place in range(100)]),
+        ("$.a[?($.b == $.c)]", {"a": [1] * 100, "b": [1] * 100, "c": [1] * 100}),
+        ("$" + "[0,0]" * 8, reduce(lambda below, _: [below], range(8), [1] * 50)),
+        ("$[*]['a','b','c']", [{}] * 2_000),
+    ],
+)
+def test_a_path_that_looks_at_too_much_fails(path, value, monkeypatch):
+    monkeypatch.setattr(path_budget, "MAX_NODES", 5_000)
+    with pytest.raises(EvaluationError) as failed:
+        read_definite(path, Environment(value, {}, {}))
+    assert failed.value.error == "States.Runtime"
+    assert f"Invalid path '{path}' : it looks at more than 5,000 values" in str(failed.value.cause)
+    assert compiled("$..x").find({"x": 1}) == [1]  # each path has a budget of its own

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from operator import ge, gt, le, lt
 from typing import Any, Final, Protocol
 
-from holdfast.asl.jsontext import is_array, is_number, same
+from holdfast.asl.jsontext import is_array, is_number, is_object, same
+from holdfast.asl.path_budget import spend
 from holdfast.asl.path_tokens import InvalidPath, PathNotFound
 from holdfast.asl.patterns import Pattern, pattern
 
@@ -34,6 +35,8 @@ class AnyPath(Protocol):
 ParsePath = Callable[[str, int], tuple[AnyPath, int]]
 
 _NOTHING: Final = object()
+CHARACTERS_AT_ONCE: Final = 1_000
+"""What is compared of a text for each node that a path may look at."""
 _OPERATOR: Final = re.compile(
     r"\s*(==|!=|<=|>=|<|>|=~|in\b|nin\b|subsetof\b|anyof\b|noneof\b|size\b|empty\b|contains\b)\s*"
 )
@@ -87,7 +90,13 @@ class _FilterParser:
         self.at = found.end()
         right = self._operand()
         compare = _OPERATORS[found[1]]
-        return lambda value, root: compare(left(value, root), right(value, root))
+
+        def holds(value: Any, root: Any) -> bool:
+            one = left(value, root)
+            spend(1 + (len(one) // CHARACTERS_AT_ONCE if isinstance(one, str) else 0))
+            return compare(one, right(value, root))
+
+        return holds
 
     def _operand(self) -> Operand:
         self._space()
@@ -100,6 +109,7 @@ class _FilterParser:
         path, self.at = self._parse_path(self._text, self.at)
 
         def read(value: Any, root: Any) -> Any:
+            spend(1)
             try:
                 return path.find(value if path.root == "@" else root)
             except PathNotFound:
@@ -156,7 +166,20 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    return left is right if left is _NOTHING or right is _NOTHING else same(left, right)
+    if left is right:
+        return True
+    if left is _NOTHING or right is _NOTHING:
+        return False
+    alike = type(left) is type(right) and (is_array(left) or is_object(left)) and len(left) == len(right)
+    spend(_held(left) if alike else 1)
+    return same(left, right)
+
+
+def _held(value: Any) -> int:
+    """How many values one is, with all within it."""
+    if is_object(value) or is_array(value):
+        return 1 + sum(map(_held, value.values() if is_object(value) else value))
+    return 1
 
 
 def _within(left: Any, right: Any) -> bool:

@@ -9,9 +9,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.asl.jsontext import compact, is_array, is_number, is_object
+from holdfast.asl.path_budget import CHARACTERS_A_NODE, spend
 
 Found = tuple[str, Any]
-"""A value, and the path to it as Jayway prints it."""
+"""A value, and the path to it as Jayway prints it; empty below what is not definite, where no error can name it."""
 
 
 class InvalidPath(ValueError):
@@ -110,10 +111,6 @@ def evaluate(tokens: tuple[Token, ...], root: Any, *, definite: bool) -> Any:
 
     Raises ``PathNotFound`` for a definite path without a value.
     """
-    if definite:
-        value = _follow(tokens, root)
-        if value is not _NOTHING:
-            return value
     found = [("$", root)]
     upstream = definite  # where a path is not, what is missing selects nothing
     for number, token in enumerate(tokens):
@@ -124,27 +121,51 @@ def evaluate(tokens: tuple[Token, ...], root: Any, *, definite: bool) -> Any:
         found = [each for path, value in found for each in _select(token, path, value, root, upstream, leaf=leaf)]
         upstream = upstream and token.definite
     if not definite:
-        return [value for _, value in found]
+        values = [value for _, value in found]
+        if any(_repeats(token) for token in tokens):
+            _spend_all(values)
+        return values
     if not found:
         raise PathNotFound("No results for path: $" + "".join(map(str, tokens)))
     return found[0][1]
 
 
-_NOTHING: Final = object()
+def _repeats(token: Token) -> bool:
+    """Whether a token may find the same value twice, by itself and within another one."""
+    match token:
+        case Children(names=places) | Indexes(places=places):
+            return len(set(places)) < len(places)
+        case _:
+            return isinstance(token, Descend)
 
 
-def _follow(tokens: tuple[Token, ...], value: Any) -> Any:
-    """The fast way along fields and places; ``_NOTHING`` if there is anything else, or nothing there."""
+def _spend_all(values: list[Any]) -> None:
+    """Count all that values hold, each as often as it is there: so often it will be written."""
+    rest = list(values)
+    while rest:
+        value = rest.pop()
+        if isinstance(value, str):
+            spend(len(value) // CHARACTERS_A_NODE)
+        elif is_object(value) or is_array(value):
+            spend(len(value))
+            rest.extend(value.values() if is_object(value) else value)
+
+
+NOTHING: Final = object()
+
+
+def follow(tokens: tuple[Token, ...], value: Any) -> Any:
+    """The fast way along fields and places; ``NOTHING`` if there is anything else, or nothing there."""
     for token in tokens:
         if isinstance(token, Children) and is_object(value):
-            value = value.get(token.names[0], _NOTHING)
+            value = value.get(token.names[0], NOTHING)
         elif isinstance(token, Indexes) and is_array(value):
             place = token.places[0]
-            value = value[place] if -len(value) <= place < len(value) else _NOTHING
+            value = value[place] if -len(value) <= place < len(value) else NOTHING
         else:
-            return _NOTHING
-        if value is _NOTHING:
-            return _NOTHING
+            return NOTHING
+        if value is NOTHING:
+            return NOTHING
     return value
 
 
@@ -155,13 +176,13 @@ def _select(token: Token, path: str, value: Any, root: Any, upstream: bool, *, l
         case Indexes() | Slice():
             yield from _places(token, path, value, upstream)
         case Wildcard():
-            yield from _each(path, value)
+            yield from _each(value)
         case Filter(holds):
-            candidates = _each(path, value) if isinstance(value, list) else iter(((path, value),))
+            candidates = _each(value) if isinstance(value, list) else iter(((path, value),))
             yield from (each for each in candidates if holds(each[1], root))
         case Descend(inner):
-            for deep_path, deep in _all_below(path, value):
-                yield from _below(inner, deep_path, deep, root)
+            for deep in _all_below(value):
+                yield from _below(inner, deep, root)
         case Function():
             raise PathNotFound(f"a function can only end a path, and {token} is within it")
 
@@ -175,6 +196,7 @@ def _children(token: Children, path: str, value: Any, upstream: bool, *, leaf: b
             f"Expected to find an object with property {token} in path {path} but found '{kind}'. This is not a json "
             "object according to the JsonProvider: 'com.jayway.jsonpath.spi.json.JacksonJsonProvider'."
         )
+    spend(len(token.names))
     for name in token.names:
         if name in value:
             yield f"{path}['{name}']", value[name]
@@ -193,28 +215,31 @@ def _places(token: Indexes | Slice, path: str, value: Any, upstream: bool) -> It
         places = list(range(len(value))[token.start : token.end])
     else:
         places = [place if place >= 0 else place + len(value) for place in token.places]
+    spend(len(places))
     for place in places:
         if 0 <= place < len(value):
             yield f"{path}[{place}]", value[place]
 
 
-def _each(path: str, value: Any) -> Iterator[Found]:
-    if is_object(value):
-        yield from ((f"{path}['{name}']", each) for name, each in value.items())
-    elif is_array(value):
-        yield from ((f"{path}[{place}]", each) for place, each in enumerate(value))
+def _each(value: Any) -> Iterator[Found]:
+    if is_object(value) or is_array(value):
+        spend(len(value))
+        yield from (("", each) for each in (value.values() if is_object(value) else value))
 
 
-def _all_below(path: str, value: Any) -> Iterator[Found]:
-    yield path, value
-    for inner_path, inner in _each(path, value):
-        yield from _all_below(inner_path, inner)
+def _all_below(value: Any) -> Iterator[Any]:
+    """A value and all within it, each before what is in it."""
+    rest = [value]
+    while rest:
+        value = rest.pop()
+        yield value
+        rest.extend(reversed([each for _, each in _each(value)]))
 
 
-def _below(token: Token, path: str, value: Any, root: Any) -> Iterator[Found]:
+def _below(token: Token, value: Any, root: Any) -> Iterator[Found]:
     if isinstance(token, Filter) and not isinstance(value, list):
         return
-    yield from _select(token, path, value, root, False, leaf=True)  # noqa: FBT003 - nothing below is definite
+    yield from _select(token, "", value, root, False, leaf=True)  # noqa: FBT003 - nothing below is definite
 
 
 def _java_class(value: Any) -> str:

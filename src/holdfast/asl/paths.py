@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, Final
 
@@ -15,8 +16,10 @@ from msgspec import Struct
 
 from holdfast.asl.environment import Environment
 from holdfast.asl.errors import RUNTIME, EvaluationError
+from holdfast.asl.path_budget import budgeted, within_a_path
 from holdfast.asl.path_filters import Predicate, parse_filter
 from holdfast.asl.path_tokens import (
+    NOTHING,
     Children,
     Descend,
     Filter,
@@ -29,6 +32,7 @@ from holdfast.asl.path_tokens import (
     Token,
     Wildcard,
     evaluate,
+    follow,
 )
 from holdfast.asl.patterns import limited
 
@@ -61,10 +65,12 @@ class JsonPath(Struct, frozen=True):
         return self.find(self._root_of(environment))
 
     def find(self, root: Any) -> Any:
-        """The same, from a value for the root. Raises ``EvaluationError`` if regular expressions take too long."""
-        if "=~" not in self.text:
+        """The same, from a value for the root. Raises ``EvaluationError`` if it would take too long."""
+        if self.definite and (value := follow(self.tokens, root)) is not NOTHING:
+            return value
+        if within_a_path():
             return evaluate(self.tokens, root, definite=self.definite)
-        with limited(self.text):
+        with budgeted(self.text), limited(self.text) if "=~" in self.text else nullcontext():
             return evaluate(self.tokens, root, definite=self.definite)
 
     def _root_of(self, environment: Environment) -> Any:
