@@ -102,21 +102,32 @@ def with_definition(value: Any, **parameters: Any) -> dict[str, Any]:
     return {"Parameters": parameters, "Resources": {"M": machine, **others}}
 
 
+def _laughing() -> dict[str, Any]:
+    """A text of 1,000 times 1,000 times ten characters."""
+    return {"Fn::Sub": ["${x}" * 1_000, {"x": {"Fn::Sub": ["${y}" * 1_000, {"y": "x" * 10}]}}]}
+
+
 LISTED = {"Type": "List<String>", "Default": "a, b"}
 SECRET = {"Type": "AWS::SSM::Parameter::Value<CommaDelimitedList>", "Default": "/hosts"}
-CONDITIONS = {
+LATER = {"Type": "String", "Default": "{{resolve:ssm:/a}}"}
+CONDITIONS: dict[str, Any] = {
     "Is dev": {"Fn::Equals": [{"Ref": "Stage"}, "dev"]},
     "Is live": {"Fn::Not": [{"Condition": "Is dev"}]},
     "Either": {"Fn::Or": [{"Condition": "Is live"}, {"Fn::And": [{"Condition": "Is dev"}, {"Fn::Equals": [1, "1"]}]}]},
     "Round": {"Condition": "Round"},
+    "Twice 0": {"Fn::Equals": [1, 1]},
+    **{f"Twice {n + 1}": {"Fn::And": [{"Condition": f"Twice {n}"}] * 2} for n in range(50)},
 }
 
 
 def rendered(value: Any, **values: Any) -> Any:
     definition = states("S", S=passing(Result={"is": value}))
     stage = {"Type": "String", "Default": "dev"}
-    template = with_definition({"Definition": definition}, Stage=stage, Bare={}, Hosts=LISTED, Kept=SECRET)
-    template |= {"Conditions": CONDITIONS, "Mappings": {"Of": {"dev": {"size": "small"}}}}
+    template = with_definition({"Definition": definition}, Stage=stage, Bare={}, Hosts=LISTED, Kept=SECRET, Later=LATER)
+    template |= {
+        "Conditions": CONDITIONS,
+        "Mappings": {"Of": {"dev": {"size": "small", "later": "{{resolve:ssm:/a}}"}}},
+    }
     return json.loads(hf.asl.definition_of(template, substitutions=values))["States"]["S"]["Result"].get("is")
 
 
@@ -140,6 +151,7 @@ def rendered(value: Any, **values: Any) -> Any:
         ({"Fn::If": ["Is dev", "test", {"Ref": "Bare"}]}, "test"),
         ({"Fn::If": ["Is live", "live", {"Ref": "AWS::NoValue"}]}, None),
         ({"Fn::If": ["Either", 1, 2]}, 1),
+        ({"Fn::If": ["Twice 50", 1, 2]}, 1),  # each is evaluated once, and not 2**50 times
         ({"Fn::FindInMap": ["Of", {"Ref": "Stage"}, "size"]}, "small"),
     ],
     ids=str,
@@ -170,7 +182,13 @@ def test_functions_of_a_template_stand_for_what_they_name(value, expected):
         ("{{resolve:ssm:/a}}", "when a stack is deployed"),
         ("${Missing}", "definition of 'M' at /States/S/Result/is, line 1: .*Give it, as Missing=…; or as Missing='"),
         ({"Fn::If": ["Nowhere", 1, 2]}, "has no condition 'Nowhere'"),
-        ({"Fn::If": ["Round", 1, 2]}, "Fn::If of a template does not take"),
+        ({"Fn::If": ["Round", 1, 2]}, "condition 'Round' of the template depends on itself"),
+        ({"Fn::Sub": "{{resolve:ssm:/a}}"}, "Result/is: .*when a stack is deployed"),
+        ({"Fn::Join": ["", ["{{res", "olve:ssm:/a}}"]]}, "when a stack is deployed"),
+        ({"Ref": "Later"}, "when a stack is deployed"),
+        ({"Fn::FindInMap": ["Of", "dev", "later"]}, "when a stack is deployed"),
+        (_laughing(), "Result/is: .*more than 1,048,576 characters"),
+        ({"Fn::Join": ["-" * 2_000, ["a"] * 1_000]}, "more than 1,048,576 characters"),
         ({"Fn::FindInMap": ["Of", "dev", "colour"]}, "Fn::FindInMap of a template does not take"),
     ],
     ids=str,

@@ -140,7 +140,7 @@ def _repeats(token: Token) -> bool:
 
 
 def _spend_all(values: list[Any]) -> None:
-    """Count all that values hold, each as often as it is there: so often it will be written."""
+    """Count all that values hold, each as often as it is there: it will be written that often."""
     rest = list(values)
     while rest:
         value = rest.pop()

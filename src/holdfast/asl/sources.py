@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from holdfast.asl.cloudformation.machines import Deployed, is_template, machines_in
-from holdfast.asl.cloudformation.values import LITERAL
+from holdfast.asl.cloudformation.values import LITERAL, RESOLVED, STANDS_LATER
 from holdfast.asl.cloudformation.yaml_text import read_yaml
 from holdfast.asl.jsontext import (
     DEFINITION_CHARACTERS,
@@ -89,16 +89,25 @@ def machines_of(definition: str | Path | Mapping[str, Any]) -> list[str] | None:
 def substituted(text: str, values: Values) -> str:
     """The text with each ``${NAME}`` replaced that there is a value for, as within JSON text.
 
+    Raises ``InvalidInput`` where it becomes longer than a definition may be.
+
     >>> substituted('{"a": "${A}", "b": ${B}, "c": "${C}"}', {"A": "say a", "B": 5})
     '{"a": "say a", "b": 5, "c": "${C}"}'
     """
+    written = {
+        name: json.dumps(given, ensure_ascii=False)[1:-1] if isinstance(given, str) else compact(given)
+        for name, given in values.items()
+    }
+    added = 0
 
     def value(found: re.Match[str]) -> str:
-        name = found[1]
-        if name not in values:
-            return found[0]
-        given = values[name]
-        return json.dumps(given, ensure_ascii=False)[1:-1] if isinstance(given, str) else compact(given)
+        nonlocal added
+        put = written.get(found[1], found[0])
+        added += len(put) - len(found[0])
+        if added > DEFINITION_CHARACTERS:
+            told = f"with its names replaced it has more than the {DEFINITION_CHARACTERS:,} characters of a definition"
+            raise InvalidInput(f"{told}: give shorter values")
+        return put
 
     return NAME.sub(value, text) if values else text
 
@@ -161,7 +170,7 @@ def _deployed(template: Mapping[str, Any], resource: str | None, values: Values,
         inline, own = machine.inline(), machine.substitutions()
         if inline is not None:
             text = inline if isinstance(inline, str) else written(inline, DEFINITION_LEVELS)
-            return Source(_complete(text, own, f"the definition of {machine.name!r}"), machine.type, machine.name)
+            return Source(_resolved(text, own, f"the definition of {machine.name!r}"), machine.type, machine.name)
         file = machine.file(Path() if found.file is None else found.file.parent)
         return Source(_as_json(_complete(_text_in(file), own, str(file)), file), machine.type, machine.name)
     except InvalidInput as error:
@@ -176,6 +185,14 @@ def _complete(text: str, values: Values, what: str) -> str:
             told = f"{what}{_pointer_to(found[0], text)}, line {line}: nothing says what {found[0]} stands for"
             raise InvalidInput(f"{told}. Give it, as {name}=…; or as {name}='{found[0]}' if it is to stay as it is")
     return substituted(text, values).replace(f"${LITERAL}{{", "${")
+
+
+def _resolved(text: str, values: Values, what: str) -> str:
+    """See ``_complete``. The text is a property in a template, where CloudFormation reads what it names elsewhere."""
+    complete = _complete(text, values, what)
+    if RESOLVED in complete:  # made of parts of the text and of what was put into it
+        raise InvalidInput(STANDS_LATER)
+    return complete
 
 
 def _pointer_to(part: str, text: str) -> str:

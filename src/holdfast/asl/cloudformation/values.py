@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holdfast.asl.arns import Account
-from holdfast.asl.jsontext import compact, is_array, is_object
+from holdfast.asl.jsontext import DEFINITION_CHARACTERS, compact, is_array, is_object
 from holdfast.errors import InvalidInput
 
 NO_VALUE: Final = object()
@@ -36,8 +36,24 @@ STORED_ELSEWHERE: Final = "AWS::SSM::Parameter::Value<"
 RESOLVED: Final = "{{resolve:"
 """How a text begins that CloudFormation reads from SSM or Secrets Manager."""
 
+STANDS_LATER: Final = (
+    f"what {RESOLVED}…}}}} stands for is read when a stack is deployed: write a Ref, and give its value"
+)
+
+ALL_CHARACTERS: Final = 16 * DEFINITION_CHARACTERS
+"""What the functions of a template make together, with what is only a part of another text."""
+
 NAMED_BY_ARN: Final = frozenset({"Topic", "StateMachine", "Activity", "Alias"})
 """Resources whose ``Ref`` is their ARN."""
+
+
+class Known(Struct):
+    """What is known of a template while it is read: its conditions, where ``None`` is one being evaluated, and how many
+    characters its functions have made.
+    """
+
+    truths: dict[str, bool | None] = {}
+    characters: int = 0
 
 
 class Stack(Struct, frozen=True):
@@ -48,22 +64,23 @@ class Stack(Struct, frozen=True):
     template: Mapping[str, Any]
     given: Mapping[str, Any]
     account: Account = Account()
+    known: Known = field(default_factory=Known)
 
     def rendered(self, value: Any, at: str | None = None) -> Any:
         """The value with each function replaced. Raises ``InvalidInput`` for one that stands for nothing known.
 
         ``at`` is the JSON pointer of the value in the template, for the message.
         """
+        made = self._made(value, at)
+        if isinstance(made, str) and RESOLVED in made:
+            raise _refused(at, STANDS_LATER)
+        return made
+
+    def _made(self, value: Any, at: str | None) -> Any:
         if is_array(value):
             rendered = [self.rendered(each, _inside(at, place)) for place, each in enumerate(value)]
             return [each for each in rendered if each is not NO_VALUE]
-        if is_object(value):
-            return self._object(value, at)
-        if isinstance(value, str) and RESOLVED in value:
-            raise _refused(
-                at, f"what {RESOLVED}…}}}} stands for is read when a stack is deployed: write a Ref, and give its value"
-            )
-        return value
+        return self._object(value, at) if is_object(value) else value
 
     def _object(self, value: dict[str, Any], at: str | None) -> Any:
         if len(value) == 1:
@@ -182,24 +199,47 @@ def _listed(value: Any) -> list[Any]:
 
 def _joined(stack: Stack, argument: Any) -> str:
     separator, parts = argument
-    return text_of(separator).join(text_of(each) for each in _listed(stack.rendered(parts)))
+    between, texts = text_of(separator), [text_of(each) for each in _listed(stack.rendered(parts))]
+    _count(stack, sum(map(len, texts)) + len(between) * len(texts))
+    return between.join(texts)
+
+
+def _count(stack: Stack, characters: int, before: int = 0) -> None:
+    """Count what a function makes. Raises ``InvalidInput`` when a text, or all together, has too much."""
+    stack.known.characters += characters
+    if before + characters > DEFINITION_CHARACTERS or stack.known.characters > ALL_CHARACTERS:
+        told = (
+            f"a text has more than {DEFINITION_CHARACTERS:,} characters, or all that functions make {ALL_CHARACTERS:,}"
+        )
+        raise InvalidInput(f"{told}: a definition may not have as many. Make the parts shorter that are repeated")
 
 
 def _substituted(stack: Stack, argument: Any) -> str:
     text: str = argument if isinstance(argument, str) else argument[0]
     own: Mapping[str, Any] = {} if isinstance(argument, str) else argument[1]
 
-    def value(found: re.Match[str]) -> str:
-        literally, name = found.groups()
-        if literally:
-            return f"${LITERAL}{{{name}}}"
+    known: dict[str, str] = {}  # else what is in it is made again each time that it is named
+    made = 0
+
+    def value(name: str) -> str:
         if name in own:
             return text_of(stack.rendered(own[name]))
         if name in stack.given or "." not in name:
             return text_of(stack.ref(name))
         return text_of(stack.attribute(name))
 
-    return VARIABLE.sub(value, text)
+    def put(found: re.Match[str]) -> str:
+        nonlocal made
+        literally, name = found.groups()
+        if literally:
+            return f"${LITERAL}{{{name}}}"
+        if name not in known:
+            known[name] = value(name)
+        _count(stack, len(known[name]), made)
+        made += len(known[name])
+        return known[name]
+
+    return VARIABLE.sub(put, text)
 
 
 def _selected(stack: Stack, argument: Any) -> Any:
@@ -236,11 +276,17 @@ def _exactly(argument: Any, count: int) -> list[Any]:
 
 
 def holds(stack: Stack, name: Any) -> bool:
-    """Whether a condition of the template is true. Raises ``InvalidInput`` for one that is not there."""
+    """Whether a condition of the template is true. Raises ``InvalidInput`` for one that is not there or has no end."""
     conditions: Mapping[str, Any] = stack.template.get("Conditions", {})
-    if name not in conditions:
+    if not isinstance(name, str) or name not in conditions:
         raise InvalidInput(f"the template has no condition {name!r}")
-    return _truth(stack, conditions[name])
+    truths = stack.known.truths
+    if name not in truths:
+        truths[name] = None
+        truths[name] = _truth(stack, conditions[name])
+    if (truth := truths[name]) is None:
+        raise InvalidInput(f"condition {name!r} of the template depends on itself")
+    return truth
 
 
 def _truth(stack: Stack, condition: Any) -> bool:
