@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -93,6 +94,44 @@ def test_what_a_start_leaves_that_dies_behind_its_place_goes_and_its_id_stays_fr
             await asyncio.sleep(60)
             assert await paid.places(mail) == []
             assert await (await letter.start(1, id="1")) == 1
+
+    run_virtual(main)
+
+
+def test_what_a_start_leaves_that_dies_does_not_fill_a_queue_that_stands_still(
+    paid: Paid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits for long is looked at once, a few at a time."""
+    monkeypatch.setattr("holdfast.flow.early.MOST_SEEN", 2)
+
+    async def main() -> None:
+        app, mail, letter = paid.app()
+        async with app.worker():
+            await mail.pause()
+            handles = [await letter.start(number, id=f"{number}") for number in range(3)]
+            store, now, partitions = (
+                app.runtime().home.store,
+                paid.clock.now_ms(),
+                [f"wf#letter#{each}" for each in "9ab"],
+            )
+            for partition in partitions:
+                await store.write(place_put(partition, Queueing(gate=mail.partition, since=now, epoch=0)))
+            get, read = store.get, Counter[str]()
+
+            async def counted(partition: str, sort: str = HEAD) -> Item | None:
+                read[partition] += 1
+                return await get(partition, sort)
+
+            await asyncio.sleep(50)
+            assert len(await paid.places(mail)) == 6, "their heads may be on their way"
+            monkeypatch.setattr(store, "get", counted)
+            await asyncio.sleep(60)
+            assert len(await paid.places(mail)) == 3
+            gate = await get(mail.partition)
+            assert gate is not None and decode_gate(gate.body).waiting == 3
+            assert [read[f"wf#letter#{number}"] for number in range(3)] == [1, 1, 1]
+            await mail.resume()
+            assert await asyncio.gather(*handles) == [0, 1, 2]
 
     run_virtual(main)
 

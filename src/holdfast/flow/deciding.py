@@ -30,7 +30,7 @@ from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreError
 from holdfast.flow.beginning import begin, decide_and_begin, is_written, moved_on, next_head, watch
 from holdfast.flow.choose import Waiting
-from holdfast.flow.early import look_for_early, next_look_at
+from holdfast.flow.early import look_at_old, look_for_early, next_look_at, note_old
 from holdfast.flow.purging import is_under_way, line_up, purge_some
 from holdfast.flow.record import (
     PLACE_PREFIX,
@@ -97,6 +97,7 @@ async def run_round(gate: Gate, declared: Declared, closed: Sequence[str], ends:
     decision = Decision([], [], [], [])
     await _look(gate, decision, closed, host)
     await read_places(gate, host)
+    await look_at_old(gate, host)
     decision.gone += await look_for_early(gate, ends, host)
     decision.gone += await purge_some(gate, ends, host)
     picked = await _choose(gate, decision, host)
@@ -125,12 +126,15 @@ async def read_places(gate: Gate, host: Host, *, at_once: bool = False) -> None:
     if not books.lookup or (not at_once and now < books.scanned_at + SCAN_SHARE * books.scan_ms):
         return
     books.lookup = False
-    left = {*books.chooser.places, *books.early}
+    books.unseen.clear()
+    left = {*books.chooser.places, *books.early, *books.seen}
     for shard in shards_of(gate.partition):
         async for item in items(host.home.store, shard, prefix=PLACE_PREFIX):
             left.discard(item.sort)
             if not books.has_begun(waiting := waiting_of(item)) and waiting.sort not in books.early:
                 line_up(books, waiting)
+                if host.home.writes_are_paid:
+                    note_old(books, waiting, now)
     for place in left:  # who has ended what waited there has deleted its place, and perhaps did not tell us
         books.leave(place)
     books.scanned_at = host.clock.now_ms()

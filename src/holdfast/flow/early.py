@@ -11,6 +11,9 @@ a moment, or never, if the process of the start has died in between. These are t
 | at the head, and the answer is lost | perhaps the head too | it is sent again, or found by its id |
 | an hour, and then it writes the head | a head that was given up | it begins again, and is due until it is seen |
 
+Most are found when they are chosen. Where nothing can be chosen, or much is in front, a place that is a minute old is
+looked at once, so that it does not count for what waits.
+
 A place is deleted only once no head can come for it any more: one that was given up takes the place of the head, which
 is only written where nothing is.
 """
@@ -18,6 +21,8 @@ is only written where nothing is.
 from __future__ import annotations
 
 import asyncio
+from heapq import nsmallest
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from holdfast.flow.purging import line_up
@@ -26,11 +31,35 @@ from holdfast.flow.record import UNSEEN_MS, since_of
 if TYPE_CHECKING:
     from holdfast.flow.choose import Waiting
     from holdfast.flow.ends import Ends
-    from holdfast.flow.gate import Gate
+    from holdfast.flow.gate import Books, Gate
     from holdfast.kernel.host import Host
 
 LOOK_AGAIN_MS: Final = 1_000
 """So often the executions of early places are looked for, unless this process hears of them."""
+
+MOST_SEEN: Final = 400
+"""At most so many old places are looked at between two readings of all places."""
+
+
+def note_old(books: Books, waiting: Waiting, now: int) -> None:
+    """A place was read. Whether its execution has come is to be seen if it is old, and was not seen before."""
+    if waiting.sort not in books.seen and now >= since_of(waiting.sort) + UNSEEN_MS:
+        books.unseen.append(waiting)
+
+
+async def look_at_old(gate: Gate, host: Host) -> None:
+    """Look whether the executions of old places have come, the oldest first. Each is looked at once by an owner of the
+    queue: it is a read, which is paid.
+    """
+    books = gate.open_books
+    some, books.unseen = nsmallest(MOST_SEEN, books.unseen, key=attrgetter("sort")), []
+    heads = await asyncio.gather(*(host.home.store.get(each.partition) for each in some))
+    for waiting, head in zip(some, heads, strict=True):
+        if head is not None:
+            books.seen.add(waiting.sort)
+        elif books.chooser.knows(waiting):
+            books.chooser.leave(waiting.sort)
+            books.put_aside(waiting, host.clock.now_ms())
 
 
 async def look_for_early(gate: Gate, ends: Ends, host: Host) -> list[Waiting]:

@@ -39,7 +39,8 @@ class Books(Struct):
     its place, and ``spared`` the places of what was asked to stop and waits on. ``is_told``: the head of the queue has
     the numbers of this code.
 
-    ``early`` are places that came before their executions, and ``early_at`` is when these were last looked for.
+    ``early`` are places that came before their executions, and ``early_at`` is when these were last looked for. Old
+    places are ``unseen`` until they are known to have an execution, and ``seen`` then.
     ``awake`` is what the head of the queue says, and ``is_due``: it is due. ``rests``: this process is about to release
     it, and what has come since is for the next hold of the lease. ``writing`` is held while the head of the queue is
     being written: each write has all of it, so no two may be under way. ``starting`` are the executions that begin by
@@ -64,6 +65,8 @@ class Books(Struct):
     is_told: bool = True
     early: dict[str, Waiting] = {}
     early_at: int = 0
+    unseen: list[Waiting] = []
+    seen: set[str] = set()
     awake: bool = False
     is_due: bool = False
     rests: bool = False
@@ -109,6 +112,7 @@ class Books(Struct):
         self.chooser.leave(place)
         self.purging.pop(place, None)
         self.early.pop(place, None)
+        self.seen.discard(place)
 
     def has_begun(self, waiting: Waiting) -> bool:
         """Whether a place is of no use any more, and about to be deleted: what waits there has its slot. If it waits
