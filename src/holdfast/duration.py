@@ -60,6 +60,18 @@ def milliseconds(duration: Duration) -> int:
     return math.ceil(round(seconds(duration) * 1000, 6))
 
 
+def written(duration: Duration) -> str:
+    """The duration as a text that is one, too, to the millisecond.
+
+    >>> written("1h30m"), written(31_536_000), written(1.5)
+    ('1h30m', '31536000s', '1500ms')
+    """
+    if isinstance(duration, str):
+        return duration
+    whole, rest = divmod(milliseconds(duration), 1000)
+    return f"{whole * 1000 + rest}ms" if rest else f"{whole}s"
+
+
 def checked_wait(seconds: float) -> float:
     """A wait of a body by asyncio: ``sleep``, ``timeout``, ``wait_for``; negative ones are over at once.
 

@@ -152,8 +152,8 @@ def _check_bytes(what: str, text: str, most_bytes: int) -> str:
     return text
 
 
-def check_limit(limit: int) -> None:
-    """Raise ``InvalidInput`` unless a page may be so large."""
+def check_limit(limit: int, name: str = "limit") -> None:
+    """Raise ``InvalidInput`` unless a page may be so large. ``name`` is what the caller gave it as."""
     wanted: Any = limit  # whatever its annotation says
     if not isinstance(wanted, int) or not 1 <= limit <= LARGEST_PAGE:
-        raise InvalidInput(f"limit must be 1 to {LARGEST_PAGE}, got {limit}")
+        raise InvalidInput(f"{name} must be 1 to {LARGEST_PAGE}, got {limit}")

@@ -16,6 +16,8 @@ from holdfast.cli import main
 from holdfast.cli.checks.limits import check_limits
 from holdfast.commands import Context
 from holdfast.commands.execution import Show
+from holdfast.commands.limit import ChangeLimit
+from holdfast.commands.queue import GivenRate
 from holdfast.testing import VirtualClock, run_virtual
 
 
@@ -54,6 +56,9 @@ def test_an_operator_without_the_code_changes_a_limit_that_was_used(tmp_path) ->
     assert "permits=0" in invoke("set", "shop/bank", "permits=0", "rate=5/1s/10", "--home", url)
     told = json.loads(invoke("show", "shop/bank", "--json", "--home", url))
     assert (told["permits"], told["rate"]) == (0, {"count": 5, "per": 1.0, "burst": 10})
+    for rate, shown in (("5/365d", "5/31536000s"), ("5/1.5s", "5/1500ms"), ("5/31536000s", "5/31536000s")):
+        invoke("set", "shop/bank", f"rate={rate}", "--home", url)
+        assert shown in invoke("show", "shop/bank", "--home", url)
     invoke("reset", "shop/bank", "--home", url)
     assert json.loads(invoke("show", "shop/bank", "--json", "--home", url))["permits"] == 2
     assert "no limit 'shop/banks'" in invoke("show", "shop/banks", "--home", url, status=1)
@@ -124,3 +129,8 @@ async def test_the_keys_of_a_limit_are_told(memory_world, key: str) -> None:
         await job("acme")
         _, told = await asked(Api(app), "GET", f"/v1/limits/bank?key={key}" if key else "/v1/limits/bank")
         assert (told["keys"], told["lent"]) == (([], 1) if key else (["acme"], 0))
+
+
+def test_the_audit_tells_the_numbers_of_a_change() -> None:
+    assert str(ChangeLimit("bank", permits=None, rate=GivenRate(5, "1s", 10))) == "bank permits=none rate=5/1s/10"
+    assert str(ChangeLimit("bank", permits=0)) == "bank permits=0"

@@ -360,6 +360,7 @@ def test_a_use_that_does_not_fit_its_step_is_refused() -> None:
         ([limit, limit], "one limit twice"),
         ([limit, tokens], "a burst of 2"),
         ("api", "what app.limit"),
+        ([], "what app.limit"),
     ):
         with pytest.raises(InvalidInput, match=told):
             app.step(limit=use)(call)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from holdfast.commands.queue import NO_LIMIT, number_in
-from holdfast.duration import seconds
+from holdfast.duration import written
 from holdfast.flow.rates import Rate
 
 
@@ -27,11 +27,10 @@ def given(numbers: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
 
 
 def shown_rate(rate: Rate | None) -> str:
-    """A rate as it is written."""
+    """A rate as it is written, and taken again: all digits of its time."""
     if rate is None:
         return NO_LIMIT
-    per = rate.per if isinstance(rate.per, str) else f"{seconds(rate.per):g}s"
-    return f"{rate.count}/{per}" + (f"/{rate.burst}" if rate.burst > 1 else "")
+    return f"{rate.count}/{written(rate.per)}" + (f"/{rate.burst}" if rate.burst > 1 else "")
 
 
 def shown_number(number: int | None) -> str:

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.commands.context import Command, Context
 from holdfast.commands.named import Named
-from holdfast.commands.queue import LISTED, GivenRate, app_and_name, given_rate
+from holdfast.commands.queue import LISTED, GivenRate, app_and_name, given_rate, told_change
 from holdfast.commands.right import Right
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.flow.limits import numbers_of, partition_of
@@ -77,6 +77,9 @@ class ChangeLimit(OnLimit, frozen=True, tag="limit-set"):
 
     permits: int | UnsetType | None = UNSET
     rate: GivenRate | UnsetType | None = UNSET
+
+    def __str__(self) -> str:
+        return told_change(self.limit, {"permits": self.permits, "rate": self.rate})
 
     def check(self, context: Context) -> None:  # noqa: ARG002 - the signature of Command
         if self.permits is UNSET and self.rate is UNSET:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, Struct, UnsetType
@@ -94,7 +95,7 @@ class ShowQueue(Command[QueueStatus], frozen=True, tag="queue-show"):
         return self.queue
 
     async def perform(self, context: Context) -> QueueStatus:
-        check_limit(self.first)
+        check_limit(self.first, "first")
         gate, declared = await _found(context.app, self.queue)
         key = None if self.key is None else check_queue_key(self.key)
         return await status_of(context.app.runtime(), gate, declared, key=key, first=self.first)
@@ -125,8 +126,7 @@ class ChangeQueue(OnQueue, frozen=True, tag="queue-set"):
     rate_per_key: GivenRate | UnsetType | None = UNSET
 
     def __str__(self) -> str:
-        told = (f"{name}={_told(getattr(self, name))}" for name in NUMBERS if getattr(self, name) is not UNSET)
-        return " ".join((self.queue, *told))
+        return told_change(self.queue, {name: getattr(self, name) for name in NUMBERS})
 
     def check(self, context: Context) -> None:  # noqa: ARG002 - the signature of Command
         if all(each is UNSET for each in (self.limit, self.limit_per_key, self.rate, self.rate_per_key)):
@@ -159,6 +159,12 @@ class PurgeQueue(OnQueue, frozen=True, tag="queue-purge"):
         key = None if self.key is None else check_queue_key(self.key)
         gate, _ = await _found(context.app, self.queue)
         await order_purge(context.app.runtime(), gate, key)
+
+
+def told_change(changed: str, numbers: Mapping[str, int | GivenRate | UnsetType | None]) -> str:
+    """What a row of the audit tells of a change of numbers."""
+    told = (f"{name}={_told(number)}" for name, number in numbers.items() if number is not UNSET)
+    return " ".join((changed, *told))
 
 
 def _told(number: int | GivenRate | UnsetType | None) -> str:

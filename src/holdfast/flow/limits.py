@@ -127,7 +127,7 @@ def uses_of(limit: AnyLimit | None, what: str) -> tuple[LimitUse, ...]:
     given: Any = limit  # users without a type checker
     several = cast("Sequence[Any]", given if isinstance(given, list | tuple) else [given])
     uses = tuple(LimitUse(each) if isinstance(each, Limit) else cast("LimitUse", each) for each in several)
-    if not all(isinstance(cast("Any", each), LimitUse) for each in uses):
+    if not uses or not all(isinstance(cast("Any", each), LimitUse) for each in uses):
         raise InvalidInput(f"the limit of {what} is what app.limit(...) returns, or a list of such, not {limit!r}")
     if len({each.limit.partition for each in uses}) < len(uses):
         raise InvalidInput(f"{what} names one limit twice: it would wait for itself")

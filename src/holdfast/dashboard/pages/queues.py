@@ -9,6 +9,7 @@ from holdfast.dashboard.acting import offered, offered_on_many
 from holdfast.dashboard.pages.listing import listed
 from holdfast.dashboard.rendering import render
 from holdfast.dashboard.visit import PAGE_ROWS
+from holdfast.duration import written
 from holdfast.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -50,5 +51,4 @@ def shown_rate(rate: Any) -> str:
     """A rate for people."""
     if rate is None:
         return "none"
-    per = rate.per if isinstance(rate.per, str) else f"{rate.per:g} s"
-    return f"{rate.count:,} in {per}" + (f", {rate.burst:,} at once" if rate.burst > 1 else "")
+    return f"{rate.count:,} in {written(rate.per)}" + (f", {rate.burst:,} at once" if rate.burst > 1 else "")
