@@ -72,7 +72,7 @@ async def decide_and_begin(
 def next_head(gate: Gate, declared: Declared, host: Host, *, awake: bool) -> Update:
     """The write of a decision: all that its head is to say, as it is in memory.
 
-    A request over a network may arrive when nobody waits for it any more, behind a later decision. It changes nothing
+    A request over a network may arrive when no process waits for it, behind a later decision. It changes nothing
     then, because each decision moves the epoch on (G3).
     """
     books, now, hold = gate.open_books, host.clock.now_ms(), ours(gate)

@@ -102,7 +102,7 @@ def _with_order(order: Purge, partition: str, settings: Settings) -> Settings:
 
 
 def _bounded(orders: Sequence[Purge], most: int) -> Purge:
-    """One order for all of these, which have the same key. It names so many places, the latest."""
+    """One order for all of these, which have the same key. It names ``most`` places, the latest."""
     until = max(each.until for each in orders)
     places = sorted({place for each in orders for place in each.later if since_of(place) > until}, key=since_of)
     by_time, named = places[: max(0, len(places) - most)], places[max(0, len(places) - most) :]

@@ -38,7 +38,7 @@ LOOK_AGAIN_MS: Final = 1_000
 """So often the executions of early places are looked for, unless this process hears of them."""
 
 MOST_SEEN: Final = 400
-"""At most so many old places are looked at between two readings of all places."""
+"""The most old places that are looked at between two readings of all places."""
 
 
 def note_old(books: Books, waiting: Waiting, now: int) -> None:

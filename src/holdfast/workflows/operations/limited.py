@@ -106,7 +106,7 @@ class LimitedCall(Struct, frozen=True):
             taken = False
         else:
             taken = True
-        if self.live.host.draining:  # it is due at once, in another process: nobody here is told of a permit any more
+        if self.live.host.draining:  # it is due at once, in another process: none is told of a permit here any more
             hold.end()
             return Timed(self.live.now_ms(), self.operation.id)
         if taken:
