@@ -217,6 +217,11 @@ def test_a_map_reads_what_its_reader_is_said_to_find() -> None:
             {"context": {"Map": {}}},
             "Invalid Context object provided: 'Map' field is not supported when mocking a Context object",
         ),
+        (
+            {"Type": "Pass", "End": True},
+            {"variables": [1]},
+            "Invalid variables: they must be an object",
+        ),
     ],
 )
 def test_what_aws_refuses(definition: dict[str, Any], options: dict[str, Any], message: str) -> None:
@@ -282,3 +287,16 @@ def test_the_answer_in_the_form_of_aws_has_json_texts() -> None:
 def test_a_request_of_another_form_is_refused() -> None:
     with pytest.raises(Refused, match="inspectionLevel"):
         answered({"Type": "Succeed"}, inspectionLevel="LOUD")
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"input": json.dumps("x" * 262_143)}, "InvalidExecutionInput"),
+        ({"mock": {"result": json.dumps("x" * 262_143)}}, "ValidationException"),
+    ],
+)
+def test_a_request_has_no_more_data_than_a_state_of_aws(fields: dict[str, Any], code: str) -> None:
+    with pytest.raises(Refused, match="262144 bytes") as refused:
+        answered({"Type": "Pass", "End": True}, **fields)
+    assert refused.value.aws_code == code

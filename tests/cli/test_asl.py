@@ -183,6 +183,15 @@ def test_a_machine_that_fails_says_why(shop, waiting):
     assert lines[-4].split() == ["86400.000s", "ExecutionFailed", "Lost:", "no", "way"]
 
 
+def test_a_machine_that_tries_again_without_end_is_told(shop):
+    again = [{"ErrorEquals": ["States.ALL"], "MaxAttempts": 99_999_999}]
+    endless = {"StartAt": "Pay", "States": {"Pay": {"Type": "Task", "Resource": "pay", "Retry": again, "End": True}}}
+    shop.path("endless.json").write_text(json.dumps(endless), encoding="utf-8")
+    result = shop.invoke("asl", "run", "endless.json", "--mock", '{"Pay": {"Throw": {"Error": "Lost"}}}')
+    assert result.exit_code == 1
+    assert "the machine does not end" in result.stderr
+
+
 def test_an_error_of_a_mock_is_caught(shop, waiting):
     answer = shop.json(
         "asl", "run", waiting, "--mock", '{"Pay": {"Throw": {"Error": "Declined", "Cause": "no money"}}}'

@@ -156,7 +156,10 @@ def _together(parts: Iterable[Part], count: int, limit_bytes: int) -> tuple[Part
             break
     if size <= most:
         return tuple(found)
-    told = f"the items of the distributed Map take more than {most:,} bytes as JSON"
+    told = (
+        f"the items of the distributed Map take more than {most:,} bytes as JSON, with "
+        f"{LEAST_BYTES_OF_A_PART} for each and with what an ItemSelector makes of it"
+    )
     raise StatesError(DATA_LIMIT_EXCEEDED, f"{told}. Batch them, or pass references to what is stored elsewhere")
 
 

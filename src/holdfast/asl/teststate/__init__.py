@@ -13,12 +13,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.asl.definition import Task
-from holdfast.asl.jsontext import compact, written
+from holdfast.asl.jsontext import compact, is_object, written
 from holdfast.asl.randomness import seeded
 from holdfast.asl.sources import definition_of
 from holdfast.asl.teststate.contexts import given_context, made_context
-from holdfast.asl.teststate.mocks import check_fields, check_state, result_of
-from holdfast.asl.teststate.refusal import Refused
+from holdfast.asl.teststate.mocks import check_fields, check_sizes, check_state, result_of
+from holdfast.asl.teststate.refusal import VALIDATION, Refused
 from holdfast.asl.teststate.request import Level, Request, json_of, request_of, state_in
 from holdfast.asl.teststate.running import Perform, StateOutcome, run
 from holdfast.asl.validation import Profile
@@ -72,6 +72,7 @@ async def test_state(  # noqa: PLR0913 - the fields of AWS's request, each named
 async def answer(fields: Mapping[str, Any], perform: Perform | None = None) -> dict[str, Any]:
     """The answer to a request in the form of AWS: JSON texts where AWS has them. Raises ``Refused``."""
     request = request_of(fields)
+    check_sizes(request)
     outcome = await tested(request, perform if request.role_arn is not None else without_a_role, Profile())
     told: dict[str, Any] = {"status": outcome.status}
     if outcome.status in {"SUCCEEDED", "CAUGHT_ERROR"}:
@@ -106,7 +107,9 @@ async def tested(
         context = made_context(request, state, value, now_ms, execution)
     else:
         context = given_context(request.context, state)
-    variables = json_of(request.variables or "{}", "variables", "ValidationException")
+    variables = json_of(request.variables or "{}", "variables", VALIDATION)
+    if not is_object(variables):
+        raise Refused("Invalid variables: they must be an object")
     visit = Visit(state, value, context, variables, seeded(execution), now_ms, inspection={})
     outcome = await run(request, visit, perform)
     return outcome if request.inspection_level != "INFO" else replace(outcome, inspection={})

@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from holdfast.asl.definition import Map, Parallel, State, Task
 from holdfast.asl.jsontext import NotJson, read
+from holdfast.asl.quotas import LARGEST_PAYLOAD_BYTES
 from holdfast.asl.resources import REQUEST_RESPONSE, SYNC, is_activity, resource_of
 from holdfast.asl.teststate.contexts import waits
-from holdfast.asl.teststate.refusal import DEFINITION, Refused
+from holdfast.asl.teststate.refusal import DEFINITION, INPUT, Refused
 from holdfast.asl.teststate.request import Mock, Request
 from holdfast.asl.teststate.shapes import check_result
 from holdfast.asl.validation.kinds import is_list, is_object
@@ -27,6 +28,15 @@ def check_fields(request: Request) -> None:
         raise Refused("A test mock should have only one of the following fields: [result, errorOutput].")
     if request.reveal_secrets:
         raise Refused("TestState does not support RevealSecrets when a mock is specified.")
+
+
+def check_sizes(request: Request) -> None:
+    """Refuse an input, and a result of a mock, that no state of AWS could have."""
+    if len(request.input.encode(errors="replace")) > LARGEST_PAYLOAD_BYTES:
+        raise Refused(f"Invalid State Input: it is over {LARGEST_PAYLOAD_BYTES} bytes", INPUT)
+    result = None if request.mock is None else request.mock.result
+    if result is not None and len(result.encode(errors="replace")) > LARGEST_PAYLOAD_BYTES:
+        raise Refused(f"Mocked result must have at most {LARGEST_PAYLOAD_BYTES} bytes")
 
 
 def check_state(request: Request, state: State) -> None:

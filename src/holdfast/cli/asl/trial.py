@@ -19,8 +19,8 @@ from holdfast.cli.asl.mocks import input_option, mock_option, trial
 from holdfast.cli.output import as_json, coloured, echo, table
 from holdfast.cli.session import debug_option, examples, json_option
 from holdfast.cli.values import json_value
-from holdfast.errors import ExecutionError, ExecutionFailed
-from holdfast.testing import run_virtual
+from holdfast.errors import ExecutionError, ExecutionFailed, InvalidInput
+from holdfast.testing import OutOfTime, run_virtual
 from holdfast.workflows.record import partition_of
 
 ID: Final = "trial"
@@ -83,7 +83,11 @@ def run(*, given: Given, input_: str, mock: str, real_time: bool, as_json: bool,
             await machine.start(input, id=ID)
             return await ended(app, machine)
 
-    found = asyncio.run(main()) if real_time else run_virtual(main)
+    try:
+        found = asyncio.run(main()) if real_time else run_virtual(main)
+    except OutOfTime as late:
+        told = "Give its Retry a MaxAttempts, or a mock that succeeds at last; or see it on the real clock: --real-time"
+        raise InvalidInput(f"the machine does not end: {late}. {told}") from None
     echo(_run_json(found) if as_json else "\n".join(_run_lines(found)))
     return int(found.status != "SUCCEEDED")
 
