@@ -195,3 +195,32 @@ def test_a_head_that_was_set_back_is_left_alone_until_it_is_looked_at_again():
             assert setting.app.telemetry.counts["fenced"] == 1
 
     run_virtual(main)
+
+
+@pytest.mark.parametrize("has_callers", [True, False])
+async def test_what_callers_of_this_process_wait_for_is_not_left_to_another(has_callers, monkeypatch) -> None:
+    app, busy, go = hf.App("shop", home="memory://", limits=hf.Limits(running=1)), asyncio.Event(), asyncio.Event()
+
+    class Till(hf.Actor, app=app):
+        async def stay(self) -> None:
+            busy.set()
+            await go.wait()
+
+        async def look(self) -> None:
+            return None
+
+    async with app.worker():
+        await Till.at("b").look()
+        host = app.runtime().host
+        monkeypatch.setattr(type(host.wakeups), "passed_on", lambda _self, _partition: True)
+        there = host.entities["actor#Till#b"]
+        while there.turn is not None:
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(type(there), "has_callers", property(lambda _self: has_callers))
+        staying = asyncio.create_task(Till.at("a").stay())
+        await busy.wait()
+        assert host.check("actor#Till#b")
+        assert (there.turn is not None) is has_callers
+        monkeypatch.undo()
+        go.set()
+        await staying

@@ -101,6 +101,11 @@ class Entity:
         return self.unread
 
     @property
+    def has_callers(self) -> bool:
+        """Whether callers of this process wait for it, whom no other process can answer."""
+        return False
+
+    @property
     def renewable(self) -> bool:
         """Whether its lease is ours to extend now."""
         return self.held

@@ -123,7 +123,7 @@ class Host:
             return True
         elif self.draining or (model := serving(self, partition)) is None:
             return False
-        elif len(self._counted) < self.limits.running:
+        elif len(self._counted) < self.limits.running or (entity is not None and entity.has_callers):
             self.begin_turn(entity or self._admit(partition, model))
         elif not self.wakeups.passed_on(partition):
             self._waiting[partition] = None

@@ -124,7 +124,11 @@ class ActorEntity(Entity):
 
     @property
     def has_news(self) -> bool:
-        return self.unread or bool(self.queue.calls)
+        return self.unread or self.has_callers
+
+    @property
+    def has_callers(self) -> bool:
+        return bool(self.queue.calls)
 
     @property
     def renewable(self) -> bool:
