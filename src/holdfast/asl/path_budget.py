@@ -14,7 +14,7 @@ from typing import Final
 from holdfast.asl.errors import RUNTIME, EvaluationError
 
 MAX_NODES: Final = 2_000_000
-"""A second or two. An input of 4 MiB has no more values than that."""
+"""Two to five seconds. An input of 4 MiB has no more values than that."""
 CHARACTERS_A_NODE: Final = 16
 """What of a text that is found again and again counts as a node."""
 
