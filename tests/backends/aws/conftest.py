@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -92,25 +92,14 @@ def new_url(dynamodb: str, client: Any) -> Callable[[], Awaitable[str]]:
     return make
 
 
-async def until_the_loop_ends(connection: Connection) -> AsyncIterator[None]:
-    """Open a connection: ``asyncio.run`` closes it, as all asynchronous generators, where the test does not."""
-    try:
-        yield
-    finally:
-        connection.close()
-
-
 @pytest.fixture
 def open_store(client: Any, new_url: Callable[[], Awaitable[str]]) -> Callable[..., Awaitable[DynamoStore]]:
     """``await open_store()``: a store with a table of its own; through another connection, if one is given."""
-    open_ones: list[AsyncIterator[None]] = []
 
     async def make(wrap: Callable[[Connection], Any] = lambda connection: connection, **options: Any) -> DynamoStore:
         table = parse_address(await new_url()).table
-        direct = hostile.connection(hostile.EXACT)
-        open_ones.append(until_the_loop_ends(direct))
-        await anext(open_ones[-1])
-        transport = Transport(wrap(direct), table, random=Random(7))
+        connection = wrap(hostile.connection(hostile.EXACT))
+        transport = Transport(connection, table, random=Random(7))
         return DynamoStore(transport, table, **options)
 
     return make

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import json
 import ssl
 import subprocess
 import sys
+import warnings
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -20,6 +22,7 @@ import uvloop
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from tests.backends.aws import hostile
 
 from holdfast.backends.aws.connection import AnswerCut
 from holdfast.backends.aws.direct import DirectConnection
@@ -271,6 +274,20 @@ async def check_closed_connections() -> None:
         server.answers = [http(ITEM, "200 OK", "Connection: close")]
         assert [await connection.send("GetItem", GET) for _ in range(2)] == [FOUND] * 2
     assert len(server.connections) == 3
+
+
+@pytest.mark.aws
+def test_a_connection_that_nobody_closes_ends_with_its_loop() -> None:
+    async def main() -> DirectConnection:
+        connection = hostile.connection(hostile.EXACT)
+        with pytest.raises(Refused):
+            await connection.send("GetItem", GET | {"TableName": "there-is-none"})
+        return connection
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        asyncio.run(main()).close()
+        gc.collect()
 
 
 async def test_a_request_whose_caller_goes_away_takes_its_connection_with_it() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
+from collections.abc import AsyncIterator
 from ssl import SSLContext
 from typing import Final, cast
 
@@ -35,6 +36,7 @@ class Lines:
         self._tls = tls
         self._idle: list[_Line] = []
         self._all: set[_Line] = set()
+        self._lasting: AsyncIterator[None] | None = None
 
     async def ask(self, request: bytes) -> HttpAnswer:
         """The answer to one request. Raises ``NotSent``, and ``AnswerCut`` if it may have arrived."""
@@ -55,6 +57,13 @@ class Lines:
         for line in list(self._all):
             line.abort()
 
+    async def _last(self) -> AsyncIterator[None]:
+        """As long as the loop: ``asyncio.run`` ends it like all asynchronous generators, if nobody has closed these."""
+        try:
+            yield
+        finally:
+            self.close()
+
     def _free(self) -> _Line | None:
         """The one that was used last. The others are for when there is more to do, and get old."""
         while self._idle:
@@ -66,6 +75,9 @@ class Lines:
 
     async def _open(self) -> _Line:
         loop = asyncio.get_running_loop()
+        if self._lasting is None:
+            self._lasting = self._last()
+            await anext(self._lasting)
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 _, line = await loop.create_connection(
