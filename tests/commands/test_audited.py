@@ -16,6 +16,7 @@ from holdfast.clock import moment
 from holdfast.commands import COMMANDS, NAMED, Context, perform_for
 from holdfast.commands.actor import DeleteActor
 from holdfast.commands.context import Command
+from holdfast.commands.limit import ChangeLimit
 from holdfast.commands.message import DropParked, Redrive, ShowParked
 from holdfast.commands.queue import ChangeQueue, GivenRate
 from holdfast.coordination.audit import rows_since
@@ -26,7 +27,7 @@ from holdfast.runtime.lambda_table import begin, order_of
 __all__ = ["performed"]
 
 AUDITED = [each for each in COMMANDS if each.audited]
-TOLD = {ChangeQueue: " limit=2"}
+TOLD = {ChangeQueue: " limit=2", ChangeLimit: " permits=2"}
 """What a row tells besides what the command is about."""
 
 NAMED_IN_PATH = ("workflow", "id", "actor", "key", "place", "message", "operation", "queue", "limit")
