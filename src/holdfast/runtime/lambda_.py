@@ -163,6 +163,7 @@ class LambdaHandler:
         """Close the app and the loop. Lambda never does; tests do."""
         if self._loop is not None:
             self._loop.run_until_complete(self.aclose())
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())  # connections that were closed end now
             self._loop.close()
             self._loop = None
 

@@ -58,7 +58,7 @@ class Lines:
             line.abort()
 
     async def _last(self) -> AsyncIterator[None]:
-        """As long as the loop: ``asyncio.run`` ends it like all asynchronous generators, and closes what is open then."""
+        """As long as the loop: ``asyncio.run`` ends it like all asynchronous generators, which closes what is open."""
         try:
             yield
         finally:
