@@ -128,7 +128,10 @@ def test_what_is_remembered_of_messages_is_bounded_and_no_message_is_applied_twi
             first, last = [await log.request_status(each.id) for each in ends if each is not None]
             return (await log.status()).state["lines"], pages, first, last
 
-    assert run_virtual(flood) == (MOST_RECENT + 5, ["e#"], "completed", "completed")
+    applied, pages, first, last = run_virtual(flood)
+    assert (applied, first, last) == (MOST_RECENT + 5, "completed", "completed")
+    assert set(pages) == {"e#"}
+    assert len(pages) <= 2  # on a slow machine a commit comes between them
 
 
 def test_who_waits_elsewhere_for_an_hour_looks_about_fourteen_times() -> None:
