@@ -18,7 +18,8 @@ from holdfast.commands.actor import DeleteActor
 from holdfast.commands.context import Command
 from holdfast.commands.limit import ChangeLimit
 from holdfast.commands.message import DropParked, Redrive, ShowParked
-from holdfast.commands.queue import ChangeQueue, GivenRate
+from holdfast.commands.numbers import GivenRate
+from holdfast.commands.queue import ChangeQueue
 from holdfast.coordination.audit import rows_since
 from holdfast.errors import InvalidState, StoreUnavailable
 from holdfast.http.routes import ROUTES

@@ -17,7 +17,7 @@ from holdfast.cli.checks.limits import check_limits
 from holdfast.commands import Context
 from holdfast.commands.execution import Show
 from holdfast.commands.limit import ChangeLimit
-from holdfast.commands.queue import GivenRate
+from holdfast.commands.numbers import GivenRate
 from holdfast.testing import VirtualClock, run_virtual
 
 
@@ -53,7 +53,8 @@ def test_an_operator_without_the_code_changes_a_limit_that_was_used(tmp_path) ->
 
     asyncio.run(use())
     assert "2, 0 lent" in invoke("show", "shop/bank", "--home", url)
-    assert "permits=0" in invoke("set", "shop/bank", "permits=0", "rate=5/1s/10", "--home", url)
+    told = invoke("set", "shop/bank", "permits=0", "rate=5/1s/10", "--home", url)
+    assert told == "shop/bank: permits=0 rate=5/1s/10 from now on\n"
     told = json.loads(invoke("show", "shop/bank", "--json", "--home", url))
     assert (told["permits"], told["rate"]) == (0, {"count": 5, "per": 1.0, "burst": 10})
     for rate, shown in (("5/365d", "5/31536000s"), ("5/1.5s", "5/1500ms"), ("5/31536000s", "5/31536000s")):

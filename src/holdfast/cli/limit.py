@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from holdfast.cli.declaring import after_option, limit_option
 from holdfast.cli.numbers import given, shown_number, shown_rate
 from holdfast.cli.output import bold, plain, shown_moment, table
-from holdfast.cli.queue import name_argument
+from holdfast.cli.queue import change_and_tell, name_argument
 from holdfast.cli.session import Session, examples, on_home
-from holdfast.commands import NAMED
 from holdfast.commands.limit import ChangeLimit, ListLimits, OnLimit, ResetLimit, ShowLimit
 from holdfast.flow.overrides import LimitStatus
 
@@ -116,6 +115,4 @@ def reset(session: Session, *, name: str) -> None:
 
 
 def _change(session: Session, command: OnLimit, told: str) -> None:
-    session.perform(command)
-    answer: dict[str, Any] = {"limit": command.limit, "action": NAMED[type(command)].name.removeprefix("limit ")}
-    session.answer(answer, f"{command}: {told}")
+    change_and_tell(session, command, "limit", command.limit, f"{command.limit}: {told}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from holdfast.commands.queue import NO_LIMIT, number_in
+from holdfast.commands.numbers import NO_LIMIT, number_in
 from holdfast.duration import written
 from holdfast.flow.rates import Rate
 

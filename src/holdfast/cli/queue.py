@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -14,7 +14,7 @@ from holdfast.cli.output import bold, coloured, plain, shown_moment, table
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
 from holdfast.clock import between, duration
-from holdfast.commands import NAMED
+from holdfast.commands import NAMED, Command
 from holdfast.commands.queue import (
     FIRST,
     NUMBERS,
@@ -143,7 +143,7 @@ def _since(when: datetime | None) -> tuple[str, str]:
 @on_home
 def pause(session: Session, *, name: str) -> None:
     """Let nothing begin in a queue until it is resumed. What has begun goes on."""
-    _change(session, PauseQueue(name), "nothing begins until it is resumed")
+    _change(session, PauseQueue(name), f"{name}: nothing begins until it is resumed")
 
 
 @queue.command("resume", epilog=examples("holdfast queue resume -a shop:app mail"))
@@ -151,7 +151,7 @@ def pause(session: Session, *, name: str) -> None:
 @on_home
 def resume(session: Session, *, name: str) -> None:
     """Let executions of a queue begin again."""
-    _change(session, ResumeQueue(name), "executions begin again")
+    _change(session, ResumeQueue(name), f"{name}: executions begin again")
 
 
 @queue.command(
@@ -170,7 +170,7 @@ def change(session: Session, *, name: str, numbers: tuple[str, ...]) -> None:
     They are limit, limit_per_key, rate and rate_per_key. A rate is COUNT/TIME, or COUNT/TIME/BURST; none is no limit. A
     lower limit takes no slot away: nothing begins until enough executions have ended.
     """
-    _change(session, ChangeQueue(name, **given(numbers, NUMBERS)), f"{' '.join(numbers)} from now on")
+    _change(session, ChangeQueue(name, **given(numbers, NUMBERS)), f"{name}: {' '.join(numbers)} from now on")
 
 
 @queue.command("reset", epilog=examples("holdfast queue reset -a shop:app mail"))
@@ -178,7 +178,7 @@ def change(session: Session, *, name: str, numbers: tuple[str, ...]) -> None:
 @on_home
 def reset(session: Session, *, name: str) -> None:
     """Have the numbers of a queue be those of the code again. A pause stays."""
-    _change(session, ResetQueue(name), "the numbers of the code hold again")
+    _change(session, ResetQueue(name), f"{name}: the numbers of the code hold again")
 
 
 @queue.command(
@@ -200,10 +200,15 @@ def purge(session: Session, *, name: str, key: str | None, yes: bool) -> None:
     if not yes:
         told = session.perform(ShowQueue(name, key, 1))
         click.confirm(f"{told.app}/{told.name}: {told.waiting:,} executions wait. End them?", abort=True, err=True)
-    _change(session, PurgeQueue(name, key), "what waits now ends as CANCELLED")
+    command = PurgeQueue(name, key)
+    _change(session, command, f"{command}: what waits now ends as CANCELLED")
+
+
+def change_and_tell(session: Session, command: Command[None], kind: str, name: str, told: str) -> None:
+    """Perform what changes a queue or a limit, and tell what it was."""
+    session.perform(command)
+    session.answer({kind: name, "action": NAMED[type(command)].name.removeprefix(f"{kind} ")}, told)
 
 
 def _change(session: Session, command: OnQueue, told: str) -> None:
-    session.perform(command)
-    answer: dict[str, Any] = {"queue": command.queue, "action": NAMED[type(command)].name.removeprefix("queue ")}
-    session.answer(answer, f"{command.queue if isinstance(command, ChangeQueue) else command}: {told}")
+    change_and_tell(session, command, "queue", command.queue, told)

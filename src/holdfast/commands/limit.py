@@ -9,7 +9,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.commands.context import Command, Context
 from holdfast.commands.named import Named
-from holdfast.commands.queue import LISTED, GivenRate, app_and_name, given_rate, told_change
+from holdfast.commands.numbers import GivenRate, given_rate, told_change
+from holdfast.commands.queue import LISTED, app_and_name
 from holdfast.commands.right import Right
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.flow.limits import numbers_of, partition_of

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.commands.context import Command, Context
 from holdfast.commands.named import Named
+from holdfast.commands.numbers import GivenRate, given_rate, told_change
 from holdfast.commands.right import Right
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.flow.changing import AS_IT_IS_DECLARED, change, order_purge
 from holdfast.flow.declarations import check_queue_key, numbers_of
-from holdfast.flow.rates import Rate
 from holdfast.flow.record import PREFIX, app_of, is_gate, name_of, partition_of
 from holdfast.flow.standing import QueueStatus, status_of
 from holdfast.keys import check_limit, check_name
@@ -27,7 +26,6 @@ LISTED: Final = 100
 FIRST: Final = 50
 """How many of those that wait are told of one queue."""
 
-NO_LIMIT: Final = "none"
 NUMBERS: Final = ("limit", "limit_per_key", "rate", "rate_per_key")
 
 MOST_COUNTED: Final = 1_000
@@ -39,18 +37,6 @@ class QueuePage(Struct, frozen=True):
 
     items: tuple[QueueStatus, ...]
     after: str | None
-
-
-class GivenRate(Struct, frozen=True, forbid_unknown_fields=True):
-    """A rate in a command."""
-
-    count: int
-    per: str | float
-    burst: int = 1
-
-    def rate(self) -> Rate:
-        """The rate. Raises ``InvalidInput``."""
-        return Rate(self.count, self.per, self.burst)
 
 
 class OnQueue(Command[None], frozen=True):
@@ -159,46 +145,6 @@ class PurgeQueue(OnQueue, frozen=True, tag="queue-purge"):
         key = None if self.key is None else check_queue_key(self.key)
         gate, _ = await _found(context.app, self.queue)
         await order_purge(context.app.runtime(), gate, key)
-
-
-def told_change(changed: str, numbers: Mapping[str, int | GivenRate | UnsetType | None]) -> str:
-    """What a row of the audit tells of a change of numbers."""
-    told = (f"{name}={_told(number)}" for name, number in numbers.items() if number is not UNSET)
-    return " ".join((changed, *told))
-
-
-def _told(number: int | GivenRate | UnsetType | None) -> str:
-    """A number as a row of the audit tells it, and as the command line takes it."""
-    match number:
-        case None:
-            return NO_LIMIT
-        case GivenRate(count, per, burst):
-            return f"{count}/{per}" + (f"/{burst}" if burst != 1 else "")
-        case _:
-            return str(number)
-
-
-def rate_in(text: str) -> GivenRate:
-    """A rate as people write it: ``100/1m``, or ``5/1s/10`` for a burst of ten. Raises ``ValueError``.
-
-    >>> rate_in("5/1s/10")
-    GivenRate(count=5, per='1s', burst=10)
-    """
-    count, per, *burst = text.split("/")
-    (most,) = burst or ("1",)
-    return GivenRate(int(count), per, int(most))
-
-
-def number_in(name: str, text: str) -> int | GivenRate | None:
-    """A number of a queue as people write it; ``none`` is no limit. Raises ``ValueError``."""
-    if text == NO_LIMIT:
-        return None
-    return rate_in(text) if name.startswith("rate") else int(text)
-
-
-def given_rate(given: GivenRate | UnsetType | None) -> Rate | UnsetType | None:
-    """A rate in a command, if there is one. Raises ``InvalidInput``."""
-    return given.rate() if isinstance(given, GivenRate) else given
 
 
 def app_and_name(what: str, text: str) -> tuple[str | None, str]:

@@ -33,7 +33,8 @@ from holdfast.commands.execution import (
 )
 from holdfast.commands.limit import ResetLimit
 from holdfast.commands.message import DropParked, Redrive
-from holdfast.commands.queue import NUMBERS, ChangeQueue, PauseQueue, PurgeQueue, ResetQueue, ResumeQueue, number_in
+from holdfast.commands.numbers import number_in
+from holdfast.commands.queue import NUMBERS, ChangeQueue, PauseQueue, PurgeQueue, ResetQueue, ResumeQueue
 from holdfast.dashboard.signals import signal_value
 from holdfast.errors import InvalidInput
 from holdfast.http.api import plain_json

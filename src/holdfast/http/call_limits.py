@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, UnsetType
 
-from holdfast.commands import NAMED
 from holdfast.commands.limit import ChangeLimit, ListLimits, OnLimit, ResetLimit, ShowLimit
-from holdfast.commands.queue import LISTED, GivenRate
+from holdfast.commands.numbers import GivenRate
+from holdfast.commands.queue import LISTED
 from holdfast.commands.shown import shown
 from holdfast.http.messages import Response, json_response
 from holdfast.http.pages import cursors_of, listed
-from holdfast.http.queues import numbers_in
+from holdfast.http.queues import changed, numbers_in
 
 if TYPE_CHECKING:
     from holdfast.http.api import Call
@@ -53,5 +53,4 @@ async def reset(call: Call) -> Response:
 
 
 async def _done(call: Call, command: OnLimit) -> Response:
-    await call.perform(command)
-    return json_response(200, {"limit": command.limit, "action": NAMED[type(command)].name.removeprefix("limit ")})
+    return await changed(call, command, "limit", command.limit)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from holdfast.commands import NAMED
+from holdfast.commands import NAMED, Command
+from holdfast.commands.numbers import GivenRate
 from holdfast.commands.queue import (
     FIRST,
     LISTED,
     ChangeQueue,
-    GivenRate,
     ListQueues,
     OnQueue,
     PurgeQueue,
@@ -86,5 +86,10 @@ def control(command: type[OnQueue]) -> Handler:
 
 
 async def _done(call: Call, command: OnQueue, status: int = 200) -> Response:
+    return await changed(call, command, "queue", command.queue, status)
+
+
+async def changed(call: Call, command: Command[None], kind: str, name: str, status: int = 200) -> Response:
+    """Perform what changes a queue or a limit, and answer which one it was about."""
     await call.perform(command)
-    return json_response(status, {"queue": command.queue, "action": NAMED[type(command)].name.removeprefix("queue ")})
+    return json_response(status, {kind: name, "action": NAMED[type(command)].name.removeprefix(f"{kind} ")})
