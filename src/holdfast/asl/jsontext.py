@@ -33,6 +33,15 @@ class TooDeep(NotJson):
     """A text nests deeper than it may."""
 
 
+def reference_token(part: str | int) -> str:
+    """A part of a JSON pointer, with its slash (RFC 6901, 3: https://www.rfc-editor.org/rfc/rfc6901).
+
+    >>> reference_token("a/b~c")
+    '/a~1b~0c'
+    """
+    return "/" + str(part).replace("~", "~0").replace("/", "~1")
+
+
 def read(text: str, levels: int = NESTING_LIMIT_LEVELS) -> Any:
     """The value of a JSON text, which nests at most ``levels`` deep. Raises ``NotJson``.
 

@@ -58,9 +58,6 @@ def limited(path: str) -> Generator[None]:
 
     Raises ``EvaluationError``.
     """
-    if _ends.get(None) is not None:  # a path in the filter of another one
-        yield
-        return
     before = _ends.set(busy_seconds() + jsonata.REGEX_SECONDS)
     try:
         yield

@@ -21,6 +21,7 @@ from holdfast.asl.jsontext import (
     is_array,
     is_object,
     read,
+    reference_token,
     written,
 )
 from holdfast.errors import InvalidInput
@@ -209,7 +210,7 @@ def _texts_in(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
         yield pointer, value
     elif is_object(value):
         for name, inner in value.items():
-            yield from _texts_in(inner, f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}")
+            yield from _texts_in(inner, pointer + reference_token(name))
     elif is_array(value):
         for place, inner in enumerate(value):
-            yield from _texts_in(inner, f"{pointer}/{place}")
+            yield from _texts_in(inner, pointer + reference_token(place))

@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from holdfast.asl.arns import Account
-from holdfast.asl.jsontext import DEFINITION_CHARACTERS, compact, is_array, is_object
+from holdfast.asl.jsontext import DEFINITION_CHARACTERS, compact, is_array, is_object, reference_token
 from holdfast.errors import InvalidInput
 
 NO_VALUE: Final = object()
@@ -177,7 +177,7 @@ class Stack(Struct, frozen=True):
 
 
 def _inside(at: str | None, name: str | int) -> str | None:
-    return None if at is None else f"{at}/{str(name).replace('~', '~0').replace('/', '~1')}"
+    return None if at is None else at + reference_token(name)
 
 
 def _refused(at: str | None, why: str) -> InvalidInput:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from holdfast.asl.jsontext import compact
+from holdfast.asl.jsontext import compact, reference_token
 from holdfast.asl.topython.code import Code, call, quoted
 from holdfast.asl.topython.names import Names
 
@@ -100,4 +100,4 @@ def pointer_text(pointer: Pointer) -> str:
     >>> pointer_text(("States", "a/b", "Choices", 0))
     '/States/a~1b/Choices/0'
     """
-    return "".join(f"/{str(each).replace('~', '~0').replace('/', '~1')}" for each in pointer)
+    return "".join(map(reference_token, pointer))

@@ -9,6 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from holdfast.asl.jsontext import reference_token
+
 ERROR: Final = "ERROR"
 """Step Functions refuses the definition."""
 WARNING: Final = "WARNING"
@@ -57,7 +59,7 @@ class Diagnostic(Struct, frozen=True):
         >>> Diagnostic(ERROR, SCHEMA, "…", ("States", "a/b", "Branches", 0)).pointer
         '/States/a~1b/Branches/0'
         """
-        return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in self.path or ())
+        return "".join(map(reference_token, self.path or ()))
 
     @property
     def location(self) -> str | None:
