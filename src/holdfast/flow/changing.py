@@ -32,8 +32,8 @@ MOST_LATER: Final = 200
 """The most places that orders under way name, all together. If there are more, an order goes by the time of these."""
 
 LATE_MS: Final = 600_000
-"""So long an order that is done is kept, where writes are paid: a place comes behind the head of its execution, and a
-worker writes it after a minute if it did not.
+"""So long an order that is done is kept, where writes are paid: a place may come behind the head of its execution, and
+a worker writes it after a minute if it did not.
 """
 
 Amend = Callable[[Settings], Settings]

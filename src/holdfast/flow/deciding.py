@@ -36,6 +36,7 @@ from holdfast.flow.record import (
     PLACE_PREFIX,
     QUEUED,
     Slot,
+    heads_of,
     queueing_in,
     shard_of,
     shards_of,
@@ -151,7 +152,7 @@ async def _look(gate: Gate, decision: Decision, closed: Sequence[str], host: Hos
         books.suspects |= set(books.held)
         books.looked_at = now
     suspects, books.suspects = sorted((books.suspects & books.held.keys()) - books.starting), set()
-    for partition, head in zip(suspects, await _heads(suspects, host), strict=True):
+    for partition, head in zip(suspects, await heads_of(suspects, host.home), strict=True):
         slot = books.held[partition]
         if head is None or _is_over(head, slot, closed):
             del books.held[partition]
@@ -176,7 +177,7 @@ async def _choose(gate: Gate, decision: Decision, host: Host) -> int:
     picked: list[Waiting] = []
     while len(picked) < MOST_CHOSEN and (waiting := books.chooser.pick(now * 1000)) is not None:
         picked.append(waiting)
-    for waiting, head in zip(picked, await _heads([each.partition for each in picked], host), strict=True):
+    for waiting, head in zip(picked, await heads_of([each.partition for each in picked], host.home), strict=True):
         slot, waits = books.held.get(waiting.partition), _as_the_head_says(waiting, head, gate, host)
         if head is None or waits is None or (slot is not None and slot.epoch == head.epoch):
             books.chooser.give_back(waiting)
@@ -208,10 +209,6 @@ def _as_the_head_says(waiting: Waiting, head: Item | None, gate: Gate, host: Hos
     if waits is None or waits.gate != gate.partition:
         return None
     return waiting if waits.key == waiting.key else replace(waiting, key=waits.key)
-
-
-async def _heads(partitions: Sequence[str], host: Host) -> Sequence[Item | None]:
-    return await asyncio.gather(*(host.home.store.get(partition) for partition in partitions))
 
 
 async def _write(gate: Gate, decision: Decision, declared: Declared, host: Host) -> None:
@@ -249,7 +246,7 @@ async def _begin(gate: Gate, decision: Decision, host: Host) -> None:
 
 def _deletes(gate: Gate, decision: Decision) -> tuple[Delete, ...]:
     of_no_use = (*decision.chosen, *decision.gone)
-    return tuple(Delete(f"{gate.partition}#{shard_of(each)}", each.sort) for each in of_no_use)
+    return tuple(Delete(f"{gate.partition}#{shard_of(each.partition)}", each.sort) for each in of_no_use)
 
 
 async def _delete(delete: Delete, host: Host) -> None:

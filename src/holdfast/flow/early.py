@@ -20,13 +20,12 @@ is only written where nothing is.
 
 from __future__ import annotations
 
-import asyncio
 from heapq import nsmallest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from holdfast.flow.purging import line_up
-from holdfast.flow.record import UNSEEN_MS, since_of
+from holdfast.flow.record import UNSEEN_MS, heads_of, since_of
 
 if TYPE_CHECKING:
     from holdfast.flow.choose import Waiting
@@ -53,7 +52,7 @@ async def look_at_old(gate: Gate, host: Host) -> None:
     """
     books = gate.open_books
     some, books.unseen = nsmallest(MOST_SEEN, books.unseen, key=attrgetter("sort")), []
-    heads = await asyncio.gather(*(host.home.store.get(each.partition) for each in some))
+    heads = await heads_of([each.partition for each in some], host.home)
     for waiting, head in zip(some, heads, strict=True):
         if head is not None:
             books.seen.add(waiting.sort)
@@ -69,7 +68,7 @@ async def look_for_early(gate: Gate, ends: Ends, host: Host) -> list[Waiting]:
         return []
     books.early_at = now
     some = list(books.early.values())
-    heads = await asyncio.gather(*(host.home.store.get(each.partition) for each in some))
+    heads = await heads_of([each.partition for each in some], host.home)
     gone: list[Waiting] = []
     for waiting, head in zip(some, heads, strict=True):
         if head is not None:

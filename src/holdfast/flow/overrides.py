@@ -39,7 +39,7 @@ class Overrides(Struct, frozen=True, kw_only=True, omit_defaults=True):
         permits = declared.permits if self.permits is UNSET else self.permits
         if self.rate is UNSET:
             return Numbers(permits, declared.rate)
-        return Numbers(permits, None if self.rate is None else self.rate.rate())
+        return Numbers(permits, rate_in(self.rate))
 
 
 AS_DECLARED: Final = Overrides()

@@ -7,7 +7,8 @@ adds an epoch, so a permission that was given before is of no use any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 from zlib import crc32
 
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from holdfast import keys
 from holdfast.codec.stored import stored
 from holdfast.flow.choose import Rules, Waiting
-from holdfast.flow.settings import StoredRate, stored_rate
+from holdfast.flow.settings import StoredRate, rate_in, stored_rate
 from holdfast.items import ABSENT, EXISTS, Delete, Item, Put, Update
 from holdfast.persist import write_for_caller
 from holdfast.ports import Home
@@ -101,9 +102,7 @@ class GateRecord(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     def rules(self) -> Rules:
         """The numbers by which it has decided."""
-        rate = None if self.rate is None else self.rate.rate()
-        per_key = None if self.rate_per_key is None else self.rate_per_key.rate()
-        return Rules(self.limit, self.limit_per_key, rate, per_key)
+        return Rules(self.limit, self.limit_per_key, rate_in(self.rate), rate_in(self.rate_per_key))
 
 
 class Head(Struct, frozen=True, gc=False):
@@ -155,7 +154,7 @@ def place_put(partition: str, waits: Queueing) -> Put:
     name = partition.removeprefix(keys.EXECUTIONS)
     return Put(
         Item(
-            partition=f"{waits.gate}#{crc32(name.encode()) % SHARDS}",
+            partition=f"{waits.gate}#{shard_of(partition)}",
             sort=f"{PLACE_PREFIX}{waits.since:015d}#{name}",
             body=encode(PlaceBody(waits.key, waits.since - waits.ahead_ms)),
         )
@@ -185,9 +184,14 @@ def waiting_of(place: Item) -> Waiting:
     return Waiting(body.rank, place.sort, body.key, keys.EXECUTIONS + name)
 
 
-def shard_of(waiting: Waiting) -> str:
-    """The number of the shard that holds a place."""
-    return str(crc32(waiting.partition.removeprefix(keys.EXECUTIONS).encode()) % SHARDS)
+def shard_of(partition: str) -> int:
+    """The number of the shard that holds the place of an execution."""
+    return crc32(partition.removeprefix(keys.EXECUTIONS).encode()) % SHARDS
+
+
+async def heads_of(partitions: Iterable[str], home: Home) -> Sequence[Item | None]:
+    """The heads of executions, all read at once."""
+    return await asyncio.gather(*map(home.store.get, partitions))
 
 
 async def create(gate: str, home: Home, declared: Declared) -> None:

@@ -49,9 +49,9 @@ class Telling(Struct):
         """The executions that wait, and are not in memory, of which the loan tells: of those that are ``left`` to
         others if there are any, else of those in the line.
         """
-        if not self._is_paid:
-            return tuple((left or parked_in(line))[:MOST_NAMED])
-        return tuple((left or parked_in(line))[:MOST_NAMED_PAID]) if left or self.loan.numbers.permits else ()
+        if self._is_paid and not (left or self.loan.numbers.permits):
+            return ()
+        return tuple((left or parked_in(line))[: MOST_NAMED_PAID if self._is_paid else MOST_NAMED])
 
     @property
     def is_owed(self) -> bool:

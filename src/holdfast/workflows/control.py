@@ -24,7 +24,7 @@ from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import load
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.operations.awaiting import awaiting
-from holdfast.workflows.queueing import is_waiting, tell_gate, tell_left
+from holdfast.workflows.queueing import as_it_waits, is_waiting, tell_gate, tell_left
 from holdfast.workflows.record import (
     CLAIMABLE,
     ENDED,
@@ -67,8 +67,7 @@ async def pause(runtime: Runtime, partition: str) -> None:
 async def _pause_waiting(runtime: Runtime, head: Item) -> None:
     queued = decode_record(head.body).queued
     assert queued is not None, "only what has a queue is queued"
-    as_seen = AllOf((StatusIn((QUEUED,)), RevisionIs(head.revision), EpochIs(head.epoch)))
-    update = Update(partition=head.partition, when=as_seen, status=PAUSED, add_revision=1)
+    update = Update(partition=head.partition, when=as_it_waits(head), status=PAUSED, add_revision=1)
     left = place_delete(head.partition, queued)
     await write_for_caller(runtime.home.store, update, left, ours=lambda _there: False)
     tell_left(head.partition, queued, runtime.home, runtime.host)

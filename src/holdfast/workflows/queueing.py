@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from holdfast.errors import InvalidInput
 from holdfast.flow.declarations import QueueFull, key_in
 from holdfast.flow.gate import Gate
-from holdfast.flow.record import Queueing, decode_gate, name_of, place_delete, place_put, waiting_of
+from holdfast.flow.record import QUEUED, Queueing, decode_gate, name_of, place_delete, place_put, waiting_of
+from holdfast.items import AllOf, Condition, EpochIs, RevisionIs, StatusIn
 from holdfast.kernel.wake import wake
 from holdfast.workflows.record import ExecutionRecord, decode_record
 
@@ -54,6 +55,11 @@ def is_waiting(head: Item) -> bool:
     """Whether an execution that is open waits for a slot, though it may be paused: it has not begun since."""
     queued = decode_record(head.body).queued
     return queued is not None and queued.epoch == head.epoch
+
+
+def as_it_waits(head: Item) -> Condition:
+    """It waits still, and was not changed since its head was read."""
+    return AllOf((StatusIn((QUEUED,)), RevisionIs(head.revision), EpochIs(head.epoch)))
 
 
 def shared_by(record: ExecutionRecord) -> tuple[str, ...]:

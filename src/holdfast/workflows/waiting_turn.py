@@ -23,7 +23,7 @@ from holdfast.flow.declarations import queue_at
 from holdfast.flow.ends import Ends
 from holdfast.flow.gates import Gates, begin_queues
 from holdfast.flow.record import QUEUED, Queueing, make_due, name_of, place_delete, place_put, rouse
-from holdfast.items import ABSENT, AllOf, Delete, EpochIs, Item, Put, RevisionIs, StatusIn, Update
+from holdfast.items import ABSENT, Delete, Item, Put, Update
 from holdfast.kernel.wake import wake, wake_at
 from holdfast.paging import items
 from holdfast.replay.entries import Cancelled
@@ -31,7 +31,7 @@ from holdfast.replay.journal import SEGMENT_PREFIX
 from holdfast.workflows.ended_outside import Teller, let_expire
 from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import send
-from holdfast.workflows.queueing import tell_gate, tell_left
+from holdfast.workflows.queueing import as_it_waits, tell_gate, tell_left
 from holdfast.workflows.record import (
     CANCELLED,
     CLOSED,
@@ -105,7 +105,7 @@ class Waiters(Struct, frozen=True):
             tell_left(head.partition, waits, self.host.home, self.host)
             return
         deadline_at = record.deadline_at if untouched else None
-        as_seen = AllOf((StatusIn((QUEUED,)), RevisionIs(head.revision), EpochIs(head.epoch)))
+        as_seen = as_it_waits(head)
         if waits.since > now:  # a message has come before its time
             await store.write(Update(partition=head.partition, when=as_seen, due_at=waits.since))
             wake_at(head.partition, waits.since, self.host.home, self.host)
@@ -160,7 +160,7 @@ class Waiters(Struct, frozen=True):
         )
         update = Update(
             partition=head.partition,
-            when=AllOf((StatusIn((QUEUED,)), RevisionIs(head.revision), EpochIs(head.epoch))),
+            when=as_it_waits(head),
             status=status,
             due_at=None,
             body=encode_record(ended),

@@ -14,7 +14,7 @@ from holdfast import ids
 from holdfast.codec.typed import codec_for
 from holdfast.errors import IdempotencyMismatch, InvalidInput, InvalidState, NotFound, Refused
 from holdfast.flow.record import QUEUED, place_delete
-from holdfast.items import AllOf, EpochIs, RevisionIs, StatusIn, Update
+from holdfast.items import Update
 from holdfast.kernel.host import holds
 from holdfast.kernel.outcomes import Conclusion
 from holdfast.kernel.wake import wake
@@ -24,7 +24,7 @@ from holdfast.workflows.launch import cancel_before_start, gave_up, launch, outc
 from holdfast.workflows.live import Live
 from holdfast.workflows.named_children import AwaitedChild
 from holdfast.workflows.once import MayHaveHappened
-from holdfast.workflows.queueing import shared_by, tell_left
+from holdfast.workflows.queueing import as_it_waits, shared_by, tell_left
 from holdfast.workflows.record import (
     CANCEL,
     CANCELLED,
@@ -155,7 +155,7 @@ class CallChild(AwaitedChild, frozen=True):
             return
         goes_on = Update(
             partition=head.partition,
-            when=AllOf((StatusIn((QUEUED,)), EpochIs(head.epoch), RevisionIs(head.revision))),
+            when=as_it_waits(head),
             status=READY,
             due_at=live.now_ms(),
             body=encode_record(replace(record, queued=None, shares=shares)),
