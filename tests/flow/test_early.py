@@ -163,6 +163,42 @@ def test_a_start_that_is_stopped_behind_its_place_begins_anew_after_it_was_given
     run_virtual(main)
 
 
+def test_a_head_that_comes_in_the_moment_in_which_it_is_given_up_stays(
+    paid: Paid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        app, mail, _ = paid.app()
+        client, _, from_client = paid.app()
+        async with app.worker(), client:
+            here: Any = app.runtime().home.store
+            there: Any = client.runtime().home.store
+            write: WRITES = here.write
+            late: list[Sequence[Write]] = []
+            came = asyncio.Event()
+
+            async def held_back(*writes: Write) -> Sequence[Item | None]:
+                if not is_head(writes):
+                    return await write(*writes)
+                late.append(writes)
+                await came.wait()
+                return [None] * len(writes)
+
+            async def overtaken(*writes: Write) -> Sequence[Item | None]:
+                if is_head(writes) and late:
+                    await write(*late.pop())
+                    came.set()
+                return await write(*writes)
+
+            monkeypatch.setattr(there, "write", held_back)
+            monkeypatch.setattr(here, "write", overtaken)
+            handle = await from_client.start(1, id="1")
+            assert came.is_set() and not late
+            assert await asyncio.wait_for(handle.result(), 120) == 1
+            assert await paid.places(mail) == []
+
+    run_virtual(main)
+
+
 def test_a_start_that_another_one_has_overtaken_leaves_no_place_and_changes_no_key(paid: Paid) -> None:
     async def main() -> None:
         app, mail, letter = paid.app()
