@@ -68,8 +68,8 @@ def written(duration: Duration) -> str:
     """
     if isinstance(duration, str):
         return duration
-    whole, rest = divmod(milliseconds(duration), 1000)
-    return f"{whole * 1000 + rest}ms" if rest else f"{whole}s"
+    ms = milliseconds(duration)
+    return f"{ms}ms" if ms % 1000 else f"{ms // 1000}s"
 
 
 def checked_wait(seconds: float) -> float:
