@@ -139,17 +139,14 @@ class MapRuns:
         """The output of a child execution. Raises ``StatesError``."""
         timeout_ms = EXPRESS_SECONDS * 1000 if child.express else None
         options = StartOptions(id=child.id, timeout_ms=timeout_ms)
-        progress.began(child.part)
+        progress.began(child)
         with place(f"[{child.index}]"):
             try:
                 output = await call_child(activation, self.items, (child, progress.order.processor), {}, options)
-            except asyncio.CancelledError:
-                progress.abandoned(child.part)
-                raise
             except ExecutionError as error:
-                progress.ended(child.part, error)
+                progress.ended(child, error)
                 raise failure_of(error) from error
-        progress.ended(child.part, None)
+        progress.ended(child, None)
         return output
 
     async def _result(

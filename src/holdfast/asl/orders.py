@@ -107,7 +107,7 @@ class Child(Struct, frozen=True, omit_defaults=True):
     @property
     def name(self) -> str:
         """Its name. No other item and no other Map run has it."""
-        return f"{self.map_run}-{self.index}"
+        return child_name(self.map_run, self.index)
 
     @property
     def id(self) -> str:
@@ -149,6 +149,11 @@ class MapCursor(Struct, frozen=True, omit_defaults=True):
     next: int = 0
     executions: dict[str, int] = {}
     items: dict[str, int] = {}
+
+
+def child_name(map_run: str, index: int) -> str:
+    """The name of a child execution of a Map run."""
+    return f"{map_run}-{index}"
 
 
 def maps_of(name: str) -> str:

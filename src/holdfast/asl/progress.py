@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.asl.ending import ABORTED, SUCCEEDED
 from holdfast.asl.errors import EXCEED_TOLERATED_FAILURE_THRESHOLD, StatesError
-from holdfast.asl.orders import MapCursor, MapOrder, Part, Tolerance
+from holdfast.asl.orders import Child, MapCursor, MapOrder, Tolerance
 from holdfast.errors import ExecutionCancelled, ExecutionTerminated, ExecutionTimedOut
 
 THRESHOLD_EXCEEDED: Final = "The specified tolerated failure threshold was exceeded"
@@ -29,7 +29,7 @@ TIMED_OUT: Final = "TIMED_OUT"
 FAILED: Final = "FAILED"
 
 Counts = dict[str, int]
-"""How many are of a status of AWS; those that have not begun are not counted."""
+"""How many are of a status of AWS; those that have not begun, or not ended, are not counted."""
 
 
 class Update(Struct, frozen=True, omit_defaults=True):
@@ -41,7 +41,12 @@ class Update(Struct, frozen=True, omit_defaults=True):
 
 
 class Report(Struct, frozen=True):
-    """What DescribeMapRun tells of a Map run besides its status."""
+    """What DescribeMapRun tells of a Map run besides its status.
+
+    ``open`` has the index, and the number of items, of each child execution that was asked for and whose end the Map
+    run has not recorded. One that runs is among them. So is each that a Map run leaves behind which fails or is
+    stopped: that child may have ended by itself before it was stopped, and only its own head tells.
+    """
 
     concurrency: int
     tolerance: Tolerance
@@ -50,6 +55,7 @@ class Report(Struct, frozen=True):
     all_executions: int
     all_items: int
     written: bool
+    open: list[tuple[int, int]] = []
 
 
 def concurrency_in_force(asked: int) -> int:
@@ -64,6 +70,7 @@ class Progress:
         self.order = order
         self.written = False
         self._executions, self._items = Counter(cursor.executions), Counter(cursor.items)
+        self._open: dict[int, int] = {}
         self._errors: list[Exception] = []
 
     def cursor(self, place: int) -> MapCursor:
@@ -80,27 +87,20 @@ class Progress:
             len(self.order.parts),
             sum(part.items for part in self.order.parts),
             self.written,
+            list(self._open.items()),
         )
 
-    def began(self, part: Part) -> None:
+    def began(self, child: Child) -> None:
         """A child execution has been asked for."""
-        self._count(RUNNING, part, 1)
+        self._open[child.index] = child.part.items
 
-    def ended(self, part: Part, error: Exception | None) -> None:
+    def ended(self, child: Child, error: Exception | None) -> None:
         """A child execution has ended, with an error if it failed."""
-        self._count(RUNNING, part, -1)
-        self._count(SUCCEEDED if error is None else _status(error), part, 1)
+        status = SUCCEEDED if error is None else _status(error)
+        self._executions[status] += 1
+        self._items[status] += self._open.pop(child.index)
         if error is not None:
             self._errors.append(error)
-
-    def abandoned(self, part: Part) -> None:
-        """A child execution is stopped, because the Map run is."""
-        self._count(RUNNING, part, -1)
-        self._count(ABORTED, part, 1)
-
-    def _count(self, status: str, part: Part, by: int) -> None:
-        self._executions[status] += by
-        self._items[status] += by * part.items
 
     def too_much(self) -> StatesError | None:
         """The error to fail with, if more child executions have failed than are tolerated. It comes from all that have

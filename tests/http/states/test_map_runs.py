@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 
 import pytest
 from tests.http.states.test_executions import definition, ended, execution, start, task
@@ -148,10 +149,20 @@ async def test_a_map_run_fails_at_once_if_it_is_to_tolerate_less_than_has_failed
         await until(boto, map_run, failed=1, running=1)
         await boto.update_map_run(mapRunArn=map_run, toleratedFailureCount=0)
         assert (await ended(boto, "m", "e"))["error"] == "States.ExceedToleratedFailureThreshold"
-        told = await boto.describe_map_run(mapRunArn=map_run)
+        await until(boto, map_run, "FAILED", failed=1, aborted=1)
         assert (await refused(boto.update_map_run(mapRunArn=map_run, maxConcurrency=1)))[0] == "ValidationException"
-    assert told["status"] == "FAILED"
-    assert (told["executionCounts"]["failed"], told["executionCounts"]["aborted"]) == (1, 1)
+
+
+async def test_a_child_that_is_left_behind_counts_by_how_it_ended_itself(begun, serving):
+    async with serving() as boto:
+        await begun(boto, ["bad"] * 5 + ["slow"] * 2, MaxConcurrency=6)
+        await ended(boto, "m", "e")
+        map_run = await only_run(boto)
+        counts = (await until(boto, map_run, "FAILED", running=0))["executionCounts"]
+        listed = (await boto.list_executions(mapRunArn=map_run))["executions"]
+    statuses = [each["status"] for each in listed] + ["pending"] * (7 - len(listed))
+    assert {name: counts[name.lower()] for name in set(statuses)} == Counter(statuses)
+    assert (counts["failed"] > 1, counts["aborted"] > 0, counts["total"]) == (True, True, 7)
 
 
 async def test_a_child_that_failed_is_redriven_by_its_map_run_alone(begun, serving):
@@ -189,8 +200,7 @@ async def test_stopping_the_execution_stops_its_map_run(begun, serving):
         map_run = await only_run(boto)
         await until(boto, map_run, running=2)
         await boto.stop_execution(executionArn=execution("m", "e"))
-        told = await until(boto, map_run, "ABORTED")
-    assert told["executionCounts"]["aborted"] == 2
+        await until(boto, map_run, "ABORTED", aborted=2)
 
 
 async def test_what_is_no_map_run_is_refused(begun, serving):

@@ -5,6 +5,8 @@ A Map run is an execution of the workflow of its machine's Map runs: ``holdfast.
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -12,7 +14,7 @@ from msgspec import Raw, Struct
 
 from holdfast import ids
 from holdfast.asl.ending import STATUS_OF
-from holdfast.asl.orders import MapOrder, items_of, map_runs_of, maps_of
+from holdfast.asl.orders import MapOrder, child_name, items_of, map_runs_of, maps_of
 from holdfast.asl.progress import (
     FAILED,
     MOST_CONCURRENCY,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from holdfast.items import Item
     from holdfast.workflows.record import Parent
 
+READ_AT_A_TIME: Final = 250
 
 _COUNTED: Final = {
     "running": RUNNING,
@@ -120,6 +123,7 @@ async def describe(service: Service, request: asked.OfMapRun) -> Answer:
     answer = await answer_of(runtime, found.head.partition, workflow, REPORT)
     report = answer if isinstance(answer, Report) else msgspec.convert(answer, Report)
     parent = await runtime.home.store.get(found.parent.partition)
+    executions, items = await _by_status(service, found, report)
     told: Answer = {
         "mapRunArn": found.arn,
         "executionArn": "" if parent is None else of_head(service, parent).about.arn,
@@ -128,8 +132,8 @@ async def describe(service: Service, request: asked.OfMapRun) -> Answer:
         "maxConcurrency": report.concurrency,
         "toleratedFailurePercentage": report.tolerance.percentage or 0.0,
         "toleratedFailureCount": report.tolerance.count or 0,
-        "itemCounts": _counted(report.items, report.all_items, written=report.written),
-        "executionCounts": _counted(report.executions, report.all_executions, written=report.written),
+        "itemCounts": _counted(items, report.all_items, written=report.written),
+        "executionCounts": _counted(executions, report.all_executions, written=report.written),
     }
     told["redriveCount"], at_ms = await redrives_of(runtime.home.store, found.head.partition, found.record)
     if at_ms:
@@ -137,6 +141,34 @@ async def describe(service: Service, request: asked.OfMapRun) -> Answer:
     if found.record.ended_at is not None:
         told["stopDate"] = seconds(found.record.ended_at)
     return told
+
+
+async def _by_status(service: Service, found: Standing, report: Report) -> tuple[Counts, Counts]:
+    """How many child executions, and items, are of each status of AWS.
+
+    A child that a Map run has left behind counts by how it ended itself: as failed if it failed before it was stopped,
+    as aborted if it was stopped while it ran, and as pending if it never ran.
+    https://docs.aws.amazon.com/step-functions/latest/apireference/API_MapRunExecutionCounts.html
+    """
+    executions, items = Counter(report.executions), Counter(report.items)
+    for first in range(0, len(report.open), READ_AT_A_TIME):
+        few = report.open[first : first + READ_AT_A_TIME]
+        for (_, count), status in zip(few, await _statuses(service, found, [index for index, _ in few]), strict=True):
+            if status is not None:
+                executions[status] += 1
+                items[status] += count
+    return executions, items
+
+
+async def _statuses(service: Service, found: Standing, indexes: list[int]) -> list[str | None]:
+    """The status of each of these children; ``None`` if it was never started."""
+    if found.head.status not in STATUS_OF:
+        return [RUNNING] * len(indexes)
+    store, now = service.call.app.runtime().home.store, service.now_ms()
+    workflow = items_of(found.record.workflow.removesuffix(maps_of("")))
+    partitions = [partition_of(workflow, f"{DERIVED_ID_MARK}{child_name(found.name, index)}") for index in indexes]
+    heads = await asyncio.gather(*map(store.get, partitions))
+    return [STATUS_OF.get(head.status, RUNNING) if is_there(head, now) else None for head in heads]
 
 
 def _counted(counts: Counts, total: int, *, written: bool) -> Answer:
