@@ -93,7 +93,7 @@ def test_a_failure_of_the_interpreter_names_the_state_and_its_event():
 
 
 def test_a_regular_expression_without_end_fails_the_state(monkeypatch):
-    monkeypatch.setattr(jsonata, "REGEX_SECONDS", 0.05)
+    monkeypatch.setattr(jsonata, "SECONDS", 0.05)
     error, cause = outcome(states("One", One=passing(InputPath="$[?(@.s =~ /(a+)+b/)]")), [{"s": "a" * 60}])
     assert error == "States.Runtime"
     assert cause.endswith(" : its regular expression takes more than 0.05 seconds")

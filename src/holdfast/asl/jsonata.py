@@ -31,18 +31,18 @@ UNSUPPORTED: Final = "UNSUPPORTED_JSONATA_EXPRESSION"
 
 MAX_STEPS: Final = 2_000_000
 """About a third of a second."""
-SECONDS: Final = 5.0
-"""A function takes one step, however long the texts and arrays that it works on are: only a clock ends many such."""
-REGEX_SECONDS: Final = 2.0
-"""The engine counts no steps within a regular expression, which may backtrack without end."""
+SECONDS: Final = 2.0
+"""The engine counts a call of a function as one step, however long the texts and arrays that it works on are, and none
+within a regular expression, which may backtrack without end: only a clock ends these.
+"""
 TIMED_OUT: Final = "D1012"
 """The engine's code for the end by the clock."""
 HELD_UP: Final = 0.5
 """An evaluation that the clock ends, and that had less than this share of the limit on the processor, was held up."""
-TRIES: Final = 3
-"""How often it is evaluated in all."""
+ONCE_MORE: Final = 2
+"""Then it is evaluated once more, with so many times the limit."""
 MAX_DEPTH: Final = 2_000
-MAX_BYTES: Final = 16 * 1024 * 1024
+MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_ITEMS: Final = 1_000_000
 
 COMPILED: Final = 4_096
@@ -64,7 +64,7 @@ class InvalidExpression(Exception):
 class Expression:
     """A compiled expression, safe to use from any thread."""
 
-    __slots__ = ("_engines", "_limit_seconds", "_literals", "_names", "_path", "_reads", "source")
+    __slots__ = ("_engines", "_literals", "_names", "_path", "_reads", "source")
 
     def __init__(self, source: str, reads: Reads) -> None:
         found = list(tokens(source))
@@ -72,7 +72,6 @@ class Expression:
         self._reads = dict.fromkeys(names_in(found), WHOLE) | dict(reads)
         self._path = plain_path(source)
         self._names = frozenset(reads)
-        self._limit_seconds = REGEX_SECONDS if any(token.kind == "regex" for token in found) else SECONDS
         self._literals = tuple(large_numbers(list(literals(source, found))))
         self._engines: dict[bool, jlens.Expression] = {}
 
@@ -98,13 +97,13 @@ class Expression:
         values["states"] = self._states_read(states)
         quick = QUICK.isdisjoint(values)  # else a variable has the name of a function
 
-        def by_engine() -> str | None:
+        def by_engine(seconds: float) -> str | None:
             return self._engine(quick=quick).evaluate_json(
                 None,
                 {"eval": None, **drawing(seed), **values},
                 now=now_ms,
                 seed=seed & SEED_BITS,
-                timeout=self._limit_seconds,
+                timeout=seconds,
                 max_steps=MAX_STEPS,
                 max_depth=MAX_DEPTH,
                 max_string_length=MAX_BYTES,
@@ -115,7 +114,7 @@ class Expression:
         large = list(self._literals)
         with_parsed = large_parsed.set(large)
         try:
-            result = unhindered(by_engine, self._limit_seconds)
+            result = unhindered(by_engine, SECONDS)
             if result is not None:
                 return restored(result, values, self._reads, large)
         except Exception as error:
@@ -182,7 +181,7 @@ def holds(source: str, text: str, seconds: float) -> bool:
     """
     engine = _condition(source)
     try:
-        return unhindered(lambda: engine.evaluate_json(None, {"text": text}, timeout=seconds), seconds) == "true"
+        return unhindered(lambda limit: engine.evaluate_json(None, {"text": text}, timeout=limit), seconds) == "true"
     except Exception as error:
         if not is_of_engine(error):
             raise
@@ -191,20 +190,19 @@ def holds(source: str, text: str, seconds: float) -> bool:
         raise InvalidExpression(INVALID, told(error)) from error
 
 
-def unhindered(evaluate: Callable[[], str | None], seconds: float) -> str | None:
+def unhindered(evaluate: Callable[[float], str | None], seconds: float) -> str | None:
     """The result of an evaluation that the engine's clock ends after ``seconds``: it is repeated where it was held up.
 
     The clock goes on while the process is stopped or its machine frozen. Raises what ``evaluate`` raises.
     """
-    for _ in range(TRIES - 1):
-        began = busy_seconds()
-        try:
-            return evaluate()
-        except Exception as error:
-            late = is_of_engine(error) and error.code == TIMED_OUT
-            if not late or busy_seconds() - began >= seconds * HELD_UP:
-                raise
-    return evaluate()
+    began = busy_seconds()
+    try:
+        return evaluate(seconds)
+    except Exception as error:
+        late = is_of_engine(error) and error.code == TIMED_OUT
+        if not late or busy_seconds() - began >= seconds * HELD_UP:
+            raise
+    return evaluate(seconds * ONCE_MORE)
 
 
 def parsed(source: str) -> jlens.Expression:

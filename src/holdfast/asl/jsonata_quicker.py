@@ -1,8 +1,8 @@
-"""`$keys` and `$distinct` of many values: in the engine their time grows with the square of the number, and neither the
-limit of steps nor a clock ends them.
+"""`$keys`, `$distinct` and `$sort` of many values: neither the limit of steps nor a clock ends them in the engine.
 
-The engine does them for a few values, and it alone knows whether one that is left over stays an array. So the functions
-here ask for many values only, and answer nothing for the others.
+The time of the first two grows with the square of the number. The engine does them for a few values, and it alone knows
+whether one that is left over stays an array. So the functions here ask for many values only, and answer nothing for the
+others. `$sort` compares long texts within one step: it is given a comparison, each of which is a step.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from holdfast.asl.jsontext import is_array, is_object
 MANY: Final = 200
 FEW: Final = 8
 
-SIGNATURES: Final = {"$distinct": "<x:x>", "$keys": "<x-:x>"}
+LONG_CHARS: Final = 1_000
+
+SIGNATURES: Final = {"$distinct": "<x:x>", "$keys": "<x-:x>", "$sort": "<af?:a>"}
 TYPES: Final = {"$distinct": '["array"]', "$keys": '["array", "object"]'}
 """What a function makes an array of."""
 
 QUICK: Final = frozenset(name.removeprefix("$") for name in SIGNATURES)
-PARAMETER: Final = re.compile(r"(?:function|λ)\s*\([^)]*\$(?:distinct|keys)\b")
+PARAMETER: Final = re.compile(r"(?:function|λ)\s*\([^)]*\$(?:distinct|keys|sort)\b")
 
 PRELUDE: Final = """$NAME_by_engine := $NAME;
 $NAME := function($v)SIGNATURE {($found := $NAME_of_many($v); $exists($found) ? $found : $NAME_by_engine($v))};
@@ -34,9 +36,18 @@ $NAME_as_value := function($v) {$type($v) in TYPES ? [$NAME($v)] : $NAME($v)};
 from the engine as it is.
 """
 
+SORT: Final = f"""$sort_by_engine := $sort;
+$sort := function($v, $f)<af?:a> {{
+  $exists($f) ? $sort_by_engine($v, $f)
+  : $count($v) > {MANY} and $type($v[0]) = "string" and $max($v.$length()) > {LONG_CHARS}
+    ? $sort_by_engine($v, function($l, $r) {{$l > $r}})
+  : $sort_by_engine($v)
+}};
+"""
+
 
 def quicker(source: str, found: Sequence[Token]) -> str:
-    """The expression with other functions in the place of these two, unless it defines some itself."""
+    """The expression with other functions in the place of these, unless it defines some itself."""
     used = {token.text for token in found if token.text in SIGNATURES}
     if not used or PARAMETER.search(source):
         return source
@@ -45,13 +56,15 @@ def quicker(source: str, found: Sequence[Token]) -> str:
     pieces: list[str] = []
     end = 0
     for place, token in enumerate(found):
-        if token.text in used and _is_handed_over(found, place):
+        if token.text in used and token.text in TYPES and _is_handed_over(found, place):
             pieces += [source[end : token.position], f"{token.text}_as_value"]
             end = token.position + len(token.text)
     return "".join(["(", *map(_prelude, sorted(used)), *pieces, source[end:], ")"])
 
 
 def _prelude(name: str) -> str:
+    if name not in TYPES:
+        return SORT
     return PRELUDE.replace("$NAME", name).replace("SIGNATURE", SIGNATURES[name]).replace("TYPES", TYPES[name])
 
 

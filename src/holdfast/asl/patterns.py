@@ -46,7 +46,7 @@ def pattern(source: str, *, any_case: bool) -> Pattern:
     pieces = "".join(_pieces(source))
     try:
         with suppress(ConfigurationError, TimeoutError):
-            jsonata.holds(f"($pattern := /{pieces}/; true)", "", jsonata.REGEX_SECONDS)  # compiles it, no more
+            jsonata.holds(f"($pattern := /{pieces}/; true)", "", jsonata.SECONDS)  # compiles it, no more
     except jsonata.InvalidExpression as refused:
         raise InvalidPath(f"the regular expression /{source}/ cannot be read") from refused
     return Pattern(f"$contains($text, /^(?:{pieces})$/{'i' if any_case else ''})")
@@ -54,15 +54,15 @@ def pattern(source: str, *, any_case: bool) -> Pattern:
 
 @contextmanager
 def limited(path: str) -> Generator[None]:
-    """End what a path does with regular expressions after ``REGEX_SECONDS``, all its values and filters together.
+    """End what a path does with regular expressions after ``SECONDS``, all its values and filters together.
 
     Raises ``EvaluationError``.
     """
-    before = _ends.set(busy_seconds() + jsonata.REGEX_SECONDS)
+    before = _ends.set(busy_seconds() + jsonata.SECONDS)
     try:
         yield
     except TimeoutError as late:
-        told = f"its regular expression takes more than {jsonata.REGEX_SECONDS:g} seconds"
+        told = f"its regular expression takes more than {jsonata.SECONDS:g} seconds"
         raise EvaluationError(RUNTIME, f"Invalid path '{path}' : {told}") from late
     finally:
         _ends.reset(before)
