@@ -61,6 +61,19 @@ async def children(it: Workload, count: int) -> None:
         await it.children(count)
 
 
+async def queued(it: Workload, count: int) -> None:
+    """Workflows in a queue with a limit: they all wait, until a worker opens and the last of them has ended."""
+
+    @it.app.workflow(queue=it.app.queue("jobs", limit=LANES))
+    async def job(number: int) -> int:
+        return number
+
+    async with it.client():
+        await in_lanes(job.start, range(count), LANES)
+        async with it.worker():
+            await it.told("ended", count)
+
+
 @asynccontextmanager
 async def counters(it: Workload) -> Any:
     """The app with a worker, and an actor that counts."""
@@ -118,6 +131,7 @@ ROWS: dict[str, Work] = {
     "sequential": steps,
     "parallel": parallel,
     "children": children,
+    "queued": queued,
     "calls": calls,
     "sends": sends,
     "aws-calls": aws_calls,

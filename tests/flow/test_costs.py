@@ -9,7 +9,7 @@ import pytest
 import holdfast as hf
 from holdfast.coordination.offload import OffloadingStore
 from holdfast.flow.record import decode_gate
-from holdfast.items import Update, Write
+from holdfast.items import HEAD, Item, Update, Write
 
 JOBS = 320
 LIMIT = 64
@@ -114,3 +114,30 @@ async def test_a_decision_is_written_once_where_nothing_that_is_chosen_has_room_
         release.set()
         assert [await first, await second] == [1, 2]
     assert len(written) == 1
+
+
+async def test_the_head_of_a_job_that_waited_is_read_when_it_is_chosen_and_when_it_has_ended(
+    memory_world, monkeypatch
+) -> None:
+    app = memory_world.app()
+    queue = app.queue("jobs", limit=2)
+
+    @app.workflow(queue=queue)
+    async def job(number: int) -> int:
+        return number
+
+    reads: list[str] = []
+    get = OffloadingStore.get
+
+    async def counted(store: OffloadingStore, partition: str, sort: str = HEAD) -> Item | None:
+        reads.append(partition)
+        return await get(store, partition, sort)
+
+    async with app:
+        for number in range(20):
+            await job.start(number, id=str(number))
+        monkeypatch.setattr(OffloadingStore, "get", counted)
+        async with app.worker():
+            while app.telemetry.counts["ended"] < 20 or (await queue.status()).slots:
+                await asyncio.sleep(0.01)
+    assert [reads.count(f"wf#job#{number}") for number in range(20)] == [2] * 20

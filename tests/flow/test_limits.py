@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
+from contextlib import nullcontext
+from itertools import product
 
 import pytest
 
@@ -350,6 +352,7 @@ def test_a_limit_that_limits_nothing_is_refused() -> None:
 def test_a_use_that_does_not_fit_its_step_is_refused() -> None:
     app = hf.App("shop")
     limit, tokens = app.limit("api", rate=hf.Rate(1, per="1s")), app.limit("tokens", rate=hf.Rate(1, per="1s"))
+    large = app.limit("large", rate=hf.Rate(60, per="1m", burst=5))
 
     async def call(order: str) -> None: ...
 
@@ -357,13 +360,54 @@ def test_a_use_that_does_not_fit_its_step_is_refused() -> None:
         (limit.of(lambda tenant: tenant), "no parameter"),
         (limit.of("tenant.id"), "no parameter"),
         (limit.of(3), "a function of its arguments"),
+        (limit.of(weight=0), "a function of its arguments"),
         ([limit, limit], "one limit twice"),
-        ([limit, tokens], "a burst of 2"),
+        ([limit, tokens], "a burst larger than a call, 1 and 1"),
+        ([limit, large.of(weight=5)], "a burst larger than a call, 1 and 5"),
         ("api", "what app.limit"),
         ([], "what app.limit"),
     ):
         with pytest.raises(InvalidInput, match=told):
             app.step(limit=use)(call)
+
+
+RATES = (None, hf.Rate(1, per="1s"), hf.Rate(60, per="1m", burst=3))
+
+
+@pytest.mark.parametrize("permits", [None, 1, 3])
+def test_whatever_the_numbers_are_a_call_is_refused_at_once_or_begins(memory_world, permits: int | None) -> None:
+    """Calls that are larger than the burst, and than the permits, too; and of two rates at the same moment."""
+
+    async def main() -> None:
+        app = memory_world.app("shop", clock=VirtualClock())
+
+        def job_of(rates: tuple[hf.Rate | None, ...], number: int) -> hf.Workflow[[int], None]:
+            names = [f"{number}-{place}" for place in range(len(rates))]
+            limits = [app.limit(name, permits=permits, rate=rate) for name, rate in zip(names, rates, strict=True)]
+            uses = [each.of(weight=lambda size: size) for each in limits]
+
+            @app.step(name=f"call{number}", limit=uses)
+            async def call(size: int) -> None: ...
+
+            @app.workflow(name=f"job{number}")
+            async def job(size: int) -> None:
+                await call(size)
+
+            return job
+
+        async def use(rates: tuple[hf.Rate | None, ...], job: hf.Workflow[[int], None], size: int) -> None:
+            is_refused = sum(rate is not None and size >= rate.burst for rate in rates) > 1
+            with pytest.raises(hf.ExecutionFailed, match="burst larger than") if is_refused else nullcontext():
+                await job(size)
+
+        pairs = [(rate,) for rate in RATES] + [pair for pair in product(RATES, RATES) if pair != (RATES[1], RATES[1])]
+        pairs = [pair for pair in pairs if permits is not None or None not in pair]
+        jobs = [(pair, job_of(pair, number)) for number, pair in enumerate(pairs)]
+        async with app.worker():
+            async with asyncio.timeout(600):
+                await asyncio.gather(*(use(*job, size) for job in jobs for size in (2, 7, 1, 3)))
+
+    run_virtual(main)
 
 
 async def test_a_key_that_is_none_fails_the_step(app) -> None:

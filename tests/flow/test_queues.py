@@ -398,7 +398,7 @@ async def test_what_is_shown_says_that_it_waits_in_a_queue(memory_world, stay: S
 
 
 def no_weight(key: str) -> float:
-    return {"gold": 2.0, "none": 0.0, "nan": float("nan")}[key]
+    return {"gold": 2.0, "none": 0.0, "nan": float("nan"), "all": 1e300}[key]
 
 
 async def test_a_key_without_a_weight_holds_up_no_other(memory_world, caplog) -> None:
@@ -410,7 +410,7 @@ async def test_a_key_without_a_weight_holds_up_no_other(memory_world, caplog) ->
         return key
 
     async with app.worker():
-        keys = ["typo", "none", "nan", "gold"]
+        keys = ["typo", "none", "nan", "all", "gold"]
         handles = [await letter.options(queued=hf.Queued(key=key)).start(key) for key in keys]
         assert [await each for each in handles] == keys
-    assert "the weight of key 'typo' is a number above 0, not 'KeyError': 1.0 is taken for it" in caplog.text
+    assert "the weight of key 'typo' is 0.000001 to 1,000,000, not 'KeyError': 1.0 is taken for it" in caplog.text

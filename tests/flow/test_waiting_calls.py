@@ -210,3 +210,32 @@ def test_a_limit_tells_how_many_wait_though_it_lends_nothing(numbers, are_paid) 
             assert are_paid or (await limit.status()).waiting == 0
 
     run_virtual(main)
+
+
+def test_a_process_that_stops_does_not_wait_for_calls_that_wait(memory_world) -> None:
+    async def main() -> None:
+        app = memory_world.app("shop", clock=VirtualClock())
+        api = app.limit("api", permits=0)
+
+        @app.step(limit=api)
+        async def ask() -> None: ...
+
+        @app.workflow
+        async def asking() -> None:
+            await ask()
+
+        class Asker(hf.Actor, app=app):
+            @hf.method(limit=api)
+            async def ask(self) -> None: ...
+
+        loop = asyncio.get_running_loop()
+        async with app:
+            async with app.worker():
+                await asking.start()
+                await hf.send(Asker.at("one").ask)
+                await asyncio.sleep(0.5)
+                assert lenders_of(app.runtime()).counted()["api"].waiting == 2
+                since = loop.time()
+            assert loop.time() - since < 0.1
+
+    run_virtual(main)

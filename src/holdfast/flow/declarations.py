@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,6 +27,10 @@ _logger = logging.getLogger("holdfast")
 
 MOST_HELD: Final = 1_000
 """The largest limit of a queue, and the limit of one that names none: its slots are in one item."""
+
+LEAST_WEIGHT: Final = 1e-6
+MOST_WEIGHT: Final = 1e6
+"""With a larger one the turns of a key would not move it behind others: they would wait for ever."""
 
 _PATH: Final = re.compile(r"\w+(\.\w+)*")
 
@@ -252,8 +255,10 @@ def _weigher(weight: Callable[[str], float] | None) -> Callable[[str], float]:
             value: Any = contained_call(weight, key)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other keys are not to wait for it
             value = type(error).__name__
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            _logger.warning("the weight of key %r is a number above 0, not %r: 1.0 is taken for it", key[:60], value)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST_WEIGHT <= value <= MOST_WEIGHT:
+            _logger.warning(
+                "the weight of key %r is 0.000001 to 1,000,000, not %r: 1.0 is taken for it", key[:60], value
+            )
             return 1.0
         return float(value)
 

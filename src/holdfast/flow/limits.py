@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -131,17 +131,19 @@ def uses_of(limit: AnyLimit | None, what: str) -> tuple[LimitUse, ...]:
         raise InvalidInput(f"the limit of {what} is what app.limit(...) returns, or a list of such, not {limit!r}")
     if len({each.limit.partition for each in uses}) < len(uses):
         raise InvalidInput(f"{what} names one limit twice: it would wait for itself")
-    bare = [each.limit.name for each in uses if each.limit.numbers.rate is not None and _has_no_burst(each)]
-    if len(bare) > 1:
-        raise InvalidInput(
-            f"{what} needs tokens of several rates at the same moment, {' and '.join(map(repr, bare))}: give all but "
-            "one of them a burst of 2 or more"
-        )
+    _check_bursts(((each, each.weight if isinstance(each.weight, int) else 1) for each in uses), what)
     return uses
 
 
-def _has_no_burst(use: LimitUse) -> bool:
-    return use.limit.numbers.rate is not None and use.limit.numbers.rate.burst == 1
+def _check_bursts(weighted: Iterable[tuple[LimitUse, int]], what: str) -> None:
+    """A token that is not smaller than the burst can be used at one moment only. Two such moments may never meet."""
+    rates = [(use.limit, use.limit.numbers.rate, weight) for use, weight in weighted]
+    bare = [(limit.name, weight) for limit, rate, weight in rates if rate is not None and weight >= rate.burst]
+    if len(bare) > 1:
+        raise InvalidInput(
+            f"{what} needs tokens of several rates at the same moment, {' and '.join(repr(name) for name, _ in bare)}: "
+            f"give all but one of them a burst larger than a call, {' and '.join(f'{each:,}' for _, each in bare)}"
+        )
 
 
 def check_uses(uses: Sequence[LimitUse], parameters: Sequence[str], what: str) -> None:
@@ -160,7 +162,7 @@ def _asked(source: KeyOf | WeightOf | None, kind: str, what: str) -> Sequence[st
     """The parameters that a key or a weight is a function of."""
     if isinstance(source, str):
         return [source.partition(_PATH_PARTS)[0]]
-    if source is None or (kind == "weight" and type(source) is int):
+    if source is None or (kind == "weight" and type(source) is int and _is_weight(source)):
         return []
     if not callable(source):
         raise InvalidInput(
@@ -183,9 +185,10 @@ def wanted_by(
 
 
 def _wanted(uses: Sequence[LimitUse], arguments: Mapping[str, Any], what: str) -> tuple[Wanted, ...]:
+    weighted = [(use, _weight(use, arguments, what)) for use in uses]
+    _check_bursts(weighted, what)
     return tuple(
-        Wanted(use.limit.partition, _key(use, arguments, what), _weight(use, arguments, what), use.limit.numbers)
-        for use in uses
+        Wanted(use.limit.partition, _key(use, arguments, what), weight, use.limit.numbers) for use, weight in weighted
     )
 
 
@@ -202,9 +205,13 @@ def _weight(use: LimitUse, arguments: Mapping[str, Any], what: str) -> int:
     if use.weight is None:
         return 1
     weight = use.weight if isinstance(use.weight, int) else _value(use.weight, "weight", arguments, what)
-    if type(weight) is not int or not 1 <= weight <= MOST_WEIGHT:
+    if not _is_weight(weight):
         raise InvalidInput(f"the weight of a call of {what} is a whole number of at least 1, not {repr(weight)[:60]}")
     return weight
+
+
+def _is_weight(weight: Any) -> bool:
+    return type(weight) is int and 1 <= weight <= MOST_WEIGHT
 
 
 def _value(source: Callable[..., Any] | str, kind: str, arguments: Mapping[str, Any], what: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from itertools import count
@@ -20,6 +21,7 @@ from holdfast.flow.overrides import KEY_PREFIX, read_numbers
 from holdfast.flow.permit import Permit
 
 if TYPE_CHECKING:
+    from holdfast.kernel.host import Host
     from holdfast.kernel.runtime import Runtime
 
 READ_AGAIN_SECONDS: Final = 5.0
@@ -109,12 +111,22 @@ class Hold:
         """Whether the call may begin now."""
         return len(self._permits) == len(self._wanted) and all(each.is_valid for each in self._permits.values())
 
-    @property
-    def keeps_seconds(self) -> float:
-        """How long it may keep what it has while it waits for the rest. A caller with less patience waits so much
-        longer.
+    async def taken(self, patience_seconds: float, host: Host | None) -> bool:
+        """Wait for all permits for so long, and for as much longer as what it has may be kept. False if they have not
+        come, or once this process stops: it holds none then.
         """
-        return self._standing.keeps_seconds
+        hurried = set[Callable[[], object]]() if host is None else host.watchers.hurried
+        if host is None or not host.draining:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience_seconds + self._standing.keeps_seconds) as waiting:
+                    hurried.add(hurry := partial(_wait_no_longer, waiting))
+                    try:
+                        await self.take()
+                    finally:
+                        hurried.discard(hurry)
+        if host is not None and host.draining:
+            self.end()
+        return len(self._permits) == len(self._wanted)
 
     async def take(self) -> None:
         """Wait for all permits. When this returns the call may begin, as long as the caller does not wait again. What
@@ -126,8 +138,8 @@ class Hold:
                 await self._wait_for(lacks)
                 if len(self._wanted) > 1 and self._take_now() is not None:
                     self._standing.passed_over += 1
-                    if self.keeps_seconds:
-                        await self._take_in_order(self.keeps_seconds)
+                    if seconds := self._standing.keeps_seconds:
+                        await self._take_in_order(seconds)
         except BaseException:
             self.end()
             raise
@@ -192,6 +204,11 @@ class Hold:
         permits, self._permits = self._permits, {}
         for permit in permits.values():
             permit.end()
+
+
+def _wait_no_longer(waiting: asyncio.Timeout) -> None:
+    if not waiting.expired():
+        waiting.reschedule(0)
 
 
 class Counted(Struct):

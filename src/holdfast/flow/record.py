@@ -190,8 +190,12 @@ def shard_of(partition: str) -> int:
 
 
 async def heads_of(partitions: Iterable[str], home: Home) -> Sequence[Item | None]:
-    """The heads of executions, all read at once."""
-    return await asyncio.gather(*map(home.store.get, partitions))
+    """The heads of executions: all read at once where a read waits for a network, else one after the other, since a
+    task for each would take longer than its read.
+    """
+    if home.reads_are_paid:
+        return await asyncio.gather(*map(home.store.get, partitions))
+    return [await home.store.get(partition) for partition in partitions]
 
 
 async def create(gate: str, home: Home, declared: Declared) -> None:

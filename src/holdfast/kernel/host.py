@@ -320,8 +320,8 @@ class Host:
         self.draining = True
         self.crash_queue.close()
         self.wakeups.cancel_all()
-        turns = self._wake_all()
-        if turns:
+        self.watchers.hurry()
+        if turns := self._wake_all():
             await asyncio.wait(turns, timeout=grace_seconds)
         for entity in list(self.entities.values()):
             entity.interrupt()

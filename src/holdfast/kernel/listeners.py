@@ -12,13 +12,22 @@ Ended = Callable[[Conclusion | None], object]
 
 
 class Watchers:
-    """Callbacks by entity. Each is called once, when this process itself concludes the entity or releases it."""
+    """Callbacks by entity. Each is called once, when this process itself concludes the entity or releases it.
 
-    __slots__ = ("_by_partition", "_ending")
+    ``hurried`` are called, besides, when this process begins to stop: they end waits for what others have.
+    """
+
+    __slots__ = ("_by_partition", "_ending", "hurried")
 
     def __init__(self) -> None:
         self._by_partition: dict[str, dict[object, Ended]] = {}
         self._ending = set[str]()
+        self.hurried = set[Callable[[], object]]()
+
+    def hurry(self) -> None:
+        """This process begins to stop."""
+        for hurried in tuple(self.hurried):
+            hurried()
 
     def ends(self, partition: str) -> None:
         """The end of the entity is written from now on."""

@@ -35,6 +35,7 @@ async def run_turn(entity: E, stages: Stages[E], host: Host) -> None:
             return
         if entity.unloaded is not None:
             await stages.load(entity, entity.unloaded, host)
+            shown = True  # by the write that made it ours, be it of this turn or of one who begins it here
         while True:
             await receive(entity, stages, host, shown=shown)
             shown = False

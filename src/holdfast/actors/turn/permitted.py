@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from holdfast.coordination.lease import Fenced
@@ -37,16 +36,9 @@ def hold_of(method: Method | Timer[...] | None, args: Raw, actor: ActorEntity, r
 
 async def take(hold: Hold, actor: ActorEntity, runtime: Runtime) -> None:
     """Wait for the permits of a call. Raises ``Fenced`` if the actor is lost, or this process stops."""
-    while True:
-        try:
-            async with asyncio.timeout(LOOK_SECONDS + hold.keeps_seconds):
-                await hold.take()
-        except TimeoutError:
-            taken = False
-        else:
-            taken = True
+    taken = False
+    while not taken:
+        taken = await hold.taken(LOOK_SECONDS, runtime.host)
         if actor.lost or (runtime.host is not None and runtime.host.draining):
             hold.end()
             raise Fenced(f"{actor.partition}: it was left while a call of it waited for a permit")
-        if taken:
-            return

@@ -6,7 +6,6 @@ the execution: it is released, with a time at which it is looked at again, and e
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -99,18 +98,10 @@ class LimitedCall(Struct, frozen=True):
     async def _taken(self, hold: Hold) -> Timed | None:
         """Wait until it may begin. Else when it is tried again: it waits for long, or this process stops."""
         self.operation.began = 0
-        try:
-            async with asyncio.timeout(PATIENCE_SECONDS + hold.keeps_seconds):
-                await hold.take()
-        except TimeoutError:
-            taken = False
-        else:
-            taken = True
-        if self.live.host.draining:  # it is due at once, in another process: none is told of a permit here any more
-            hold.end()
-            return Timed(self.live.now_ms(), self.operation.id)
-        if taken:
+        if await hold.taken(PATIENCE_SECONDS, self.live.host):
             return None
+        if self.live.host.draining:  # it is due at once, in another process: none is told of a permit here any more
+            return Timed(self.live.now_ms(), self.operation.id)
         hold.park(self._rouse)
         return Timed(self.live.now_ms() + LOOK_AGAIN_MS, self.operation.id)
 
