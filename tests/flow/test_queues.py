@@ -413,5 +413,5 @@ async def test_a_key_without_a_weight_holds_up_no_other(memory_world, caplog) ->
         keys = ["typo", "none", "nan", "all", "gold"]
         handles = [await letter.options(queued=hf.Queued(key=key)).start(key) for key in keys]
         assert [await each for each in handles] == keys
-    assert "the weight of key 'typo' is 1e-6 to 1,000,000, not 'KeyError': 1.0 is taken for it" in caplog.text
+    assert "the weight of key 'typo' is 0.000001 to 1,000,000, not 'KeyError': 1.0 is taken for it" in caplog.text
     assert "the weight of key 'all' is" in caplog.text
