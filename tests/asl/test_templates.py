@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.asl.machines import app_in_virtual_time, passing, states
 from tests.asl.templates import CHECKER, IMPORT, TRADER, TRADER_DEFINITION, synthesised, trades
 
 import holdfast as hf
+from holdfast.asl import jsonata
+from holdfast.asl.cloudformation import yaml_text
 from holdfast.testing import run_virtual
 
 ACCOUNT = "us-east-1:000000000000"
@@ -247,6 +250,80 @@ def test_a_machine_whose_condition_is_false_is_not_there():
     assert hf.asl.definition_of(template, substitutions={"Live": "yes"})
 
 
+@pytest.mark.parametrize(
+    ("conditions", "message"),
+    [
+        ({"Bad": 5}, "condition 'Bad' of the template cannot be read: 5"),
+        ({"Bad": {"Fn::Equals": [1]}}, "cannot be read"),
+        ({"Bad": {"Fn::Not": [{"Condition": "Nowhere"}]}}, "has no condition 'Nowhere'"),
+        ([], "has no condition 'Bad'"),
+    ],
+    ids=str,
+)
+def test_a_condition_of_a_machine_that_cannot_be_read_is_told(conditions, message):
+    template = with_definition({"Definition": states("S", S=passing())}) | {"Conditions": conditions}
+    template["Resources"]["M"]["Condition"] = "Bad"
+    with pytest.raises(hf.InvalidInput, match=f"the template: /Resources/M/Condition: .*{message}"):
+        hf.asl.definition_of(template)
+
+
+NUMBER = {"Type": "Number", "MinValue": 1, "MaxValue": "3"}
+
+
+@pytest.mark.parametrize(
+    ("parameter", "message"),
+    [
+        (
+            {"Type": "String", "AllowedValues": ["dev", "prod"], "Default": "test"},
+            "is 'test', which AllowedValues have not",
+        ),
+        ({"Type": "Number", "AllowedValues": [1, "2"], "Default": 3}, "is '3', which AllowedValues have not"),
+        ({"Type": "CommaDelimitedList", "AllowedValues": ["a"], "Default": "a, b"}, "is 'b'"),
+        ({"Type": "String", "AllowedPattern": "[a-z]+", "Default": "a1"}, "which AllowedPattern .a-z.. does not fit"),
+        ({"Type": "String", "AllowedPattern": "(a+)+", "Default": "a" * 60 + "!"}, "takes more than|does not fit"),
+        ({"Type": "String", "MinLength": 2, "Default": "a"}, "is below MinLength 2"),
+        ({"Type": "String", "MaxLength": "2", "Default": "abc"}, "is above MaxLength 2"),
+        (NUMBER | {"Default": "0"}, "is below MinValue 1"),
+        (NUMBER | {"Default": 4}, "is above MaxValue 3"),
+        (NUMBER | {"Default": "many"}, "which is no number"),
+    ],
+    ids=str,
+)
+def test_a_default_that_cloudformation_refuses_has_to_be_given(parameter, message, monkeypatch):
+    monkeypatch.setattr(jsonata, "SECONDS", 0.05)
+    template = with_definition({"Definition": states("S", S=passing(Result={"Ref": "P"}))}, P=parameter)
+    with pytest.raises(hf.InvalidInput, match=message):
+        hf.asl.definition_of(template)
+    assert hf.asl.definition_of(template, substitutions={"P": "x"})
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        {"Type": "Number", "AllowedValues": [1, 2], "Default": "2"},
+        {"Type": "String", "AllowedPattern": "[a-z]*", "MinLength": 1, "MaxLength": 3, "Default": "abc"},
+        {"Type": "String", "AllowedPattern": "(?i)A++", "Default": "abc"},  # Java's syntax is not checked
+        {"Type": "CommaDelimitedList", "AllowedValues": ["a", "b"], "Default": "a, b"},
+    ],
+    ids=str,
+)
+def test_a_default_that_the_template_allows_is_taken(parameter):
+    assert hf.asl.definition_of(
+        with_definition({"Definition": states("S", S=passing(Result={"Ref": "P"}))}, P=parameter)
+    )
+
+
+def test_what_cloudformation_would_not_read_in_a_file_is_told(tmp_path):
+    file, template = tmp_path / "m.json", tmp_path / "t.json"
+    file.write_text(json.dumps(states("S", S=passing(Result="{{resolve:ssm:/a}}")), indent=1), encoding="utf-8")
+    template.write_text(json.dumps(with_definition({"DefinitionUri": "m.json"})), encoding="utf-8")
+    with pytest.raises(
+        hf.InvalidInput, match="m.json at /States/S/Result, line 7: CloudFormation reads .* not in the file"
+    ):
+        hf.asl.definition_of(template)
+    assert "{{resolve:ssm:/a}}" in hf.asl.definition_of(file)
+
+
 def test_a_template_that_is_too_long_is_told_from_a_definition(tmp_path):
     template = tmp_path / "t.json"
     template.write_text(json.dumps(with_definition({}) | {"Description": "x" * 1_048_576}), encoding="utf-8")
@@ -301,6 +378,11 @@ def test_a_definition_may_be_yaml(tmp_path):
     app = app_in_virtual_time()
     machine = app.state_machine("m", file, substitutions={"Seconds": "5"})
     assert answer(machine, app) == {"since": "2026-11-28", "on": True}
+
+
+@pytest.mark.skipif(not yaml.__with_libyaml__, reason="this yaml has no reader in C")
+def test_yaml_is_read_by_the_reader_in_c():
+    assert issubclass(yaml_text._reader(), yaml.CSafeLoader)
 
 
 NAMES = ["Ref", "Fn::GetAtt", "Fn::Join", "Fn::Sub", "Fn::Select", "Fn::Split", "Fn::If", "Type", "Properties", "Name"]

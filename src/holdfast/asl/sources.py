@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from holdfast.asl.cloudformation.machines import Deployed, is_template, machines_in
-from holdfast.asl.cloudformation.values import LITERAL, RESOLVED, STANDS_LATER
+from holdfast.asl.cloudformation.values import LITERAL, RESOLVED, STANDS_LATER, STANDS_NEVER
 from holdfast.asl.cloudformation.yaml_text import read_yaml
 from holdfast.asl.jsontext import (
     DEFINITION_CHARACTERS,
@@ -173,7 +173,9 @@ def _deployed(template: Mapping[str, Any], resource: str | None, values: Values,
             text = inline if isinstance(inline, str) else written(inline, DEFINITION_LEVELS)
             return Source(_resolved(text, own, f"the definition of {machine.name!r}"), machine.type, machine.name)
         file = machine.file(Path() if found.file is None else found.file.parent)
-        return Source(_as_json(_complete(_text_in(file), own, str(file)), file), machine.type, machine.name)
+        text = _text_in(file)
+        _refuse_resolved(text, str(file))
+        return Source(_as_json(_complete(text, own, str(file)), file), machine.type, machine.name)
     except InvalidInput as error:
         raise InvalidInput(f"{found.file or 'the template'}: {error}") from None
 
@@ -181,11 +183,21 @@ def _deployed(template: Mapping[str, Any], resource: str | None, values: Values,
 def _complete(text: str, values: Values, what: str) -> str:
     """The text with its names replaced. Raises ``InvalidInput`` for one that there is no value for."""
     for found in LEFT_OVER.finditer(text):
-        name, line = found["name"], text.count("\n", 0, found.start()) + 1
+        name, line = found["name"], _line_of(text, found.start())
         if name not in values:
             told = f"{what}{_pointer_to(found[0], text)}, line {line}: nothing says what {found[0]} stands for"
             raise InvalidInput(f"{told}. Give it, as {name}=…; or as {name}='{found[0]}' if it is to stay as it is")
     return substituted(text, values).replace(f"${LITERAL}{{", "${")
+
+
+def _refuse_resolved(text: str, what: str) -> None:
+    if RESOLVED in text:
+        at = f"{_pointer_to(RESOLVED, text)}, line {_line_of(text, text.index(RESOLVED))}"
+        raise InvalidInput(f"{what}{at}: {STANDS_NEVER}")
+
+
+def _line_of(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
 
 
 def _resolved(text: str, values: Values, what: str) -> str:

@@ -50,9 +50,17 @@ class Deployed:
         self._properties: Mapping[str, Any] = properties if is_object(properties) else {}
         self._stack = Stack(template, given)
         self._type_field = TYPE_OF[found["Type"]]
-        if "Condition" in found and not holds(self._stack, found["Condition"]):
-            told = f"condition {found['Condition']!r} is false: give values with which it is true"
-            raise InvalidInput(f"/Resources/{self.name}/Condition: {told}")
+        if "Condition" in found:
+            self._check_that(found["Condition"])
+
+    def _check_that(self, condition: Any) -> None:
+        at = f"/Resources/{self.name}/Condition"
+        try:
+            true = holds(self._stack, condition)
+        except InvalidInput as error:
+            raise InvalidInput(f"{at}: {error}") from None
+        if not true:
+            raise InvalidInput(f"{at}: condition {condition!r} is false: give values with which it is true")
 
     @property
     def type(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from holdfast.asl.arns import Account
+from holdfast.asl.cloudformation.parameters import parameter_value
 from holdfast.asl.jsontext import DEFINITION_CHARACTERS, compact, is_array, is_object, reference_token
 from holdfast.errors import InvalidInput
 
@@ -30,14 +31,16 @@ FOLDER: Final[Mapping[str, str]] = {
 
 OF_STATES: Final[Mapping[str, str]] = {"Activity": "activity", "StateMachine": "stateMachine"}
 
-STORED_ELSEWHERE: Final = "AWS::SSM::Parameter::Value<"
-"""How the type of a parameter begins whose default is the name of a value in SSM, and no value."""
-
 RESOLVED: Final = "{{resolve:"
 """How a text begins that CloudFormation reads from SSM or Secrets Manager."""
 
 STANDS_LATER: Final = (
     f"what {RESOLVED}…}}}} stands for is read when a stack is deployed: write a Ref, and give its value"
+)
+
+STANDS_NEVER: Final = (
+    f"CloudFormation reads {RESOLVED}…}}}} in the template alone, and not in the file of a definition: put it into "
+    "DefinitionSubstitutions, or pass the file itself as the definition if it is to stay as it is"
 )
 
 ALL_CHARACTERS: Final = 16 * DEFINITION_CHARACTERS
@@ -107,7 +110,7 @@ class Stack(Struct, frozen=True):
             return NO_VALUE
         parameter = self.template.get("Parameters", {}).get(name)
         if parameter is not None:
-            return self._parameter(name, parameter)
+            return parameter_value(name, parameter, self.given)
         if name in self.given:
             return self.given[name]
         if name in self._pseudo:
@@ -116,20 +119,6 @@ class Stack(Struct, frozen=True):
         if kind.endswith("Queue"):
             return f"https://sqs.{self.account.region}.amazonaws.com/{self.account.account}/{self.name_of(name)}"
         return self._arn(name) if kind.rpartition(":")[2] in NAMED_BY_ARN else self.name_of(name)
-
-    def _parameter(self, name: str, parameter: Mapping[str, Any]) -> Any:
-        """The value of a parameter. That of a type of lists is a list, whose members stand between commas."""
-        kind = str(parameter.get("Type", ""))
-        if name in self.given:
-            value = self.given[name]
-        elif kind.startswith(STORED_ELSEWHERE):
-            raise InvalidInput(f"parameter {name!r} is read from SSM when a stack is deployed: give it, as {name}=…")
-        elif "Default" not in parameter:
-            raise InvalidInput(f"parameter {name!r} of the template has no default: give it, as {name}=…")
-        else:
-            value = parameter["Default"]
-        is_list = "CommaDelimitedList" in kind or "List<" in kind
-        return [each.strip() for each in str(value).split(",")] if is_list and not is_array(value) else value
 
     def attribute(self, argument: Any) -> Any:
         """What ``Fn::GetAtt`` stands for."""
@@ -276,14 +265,22 @@ def _exactly(argument: Any, count: int) -> list[Any]:
 
 
 def holds(stack: Stack, name: Any) -> bool:
-    """Whether a condition of the template is true. Raises ``InvalidInput`` for one that is not there or has no end."""
-    conditions: Mapping[str, Any] = stack.template.get("Conditions", {})
-    if not isinstance(name, str) or name not in conditions:
+    """Whether a condition of the template is true. Raises ``InvalidInput`` for one that is not there or has no end, and
+    for one that CloudFormation does not take.
+    """
+    conditions: object = stack.template.get("Conditions", {})
+    if not isinstance(name, str) or not is_object(conditions) or name not in conditions:
         raise InvalidInput(f"the template has no condition {name!r}")
     truths = stack.known.truths
     if name not in truths:
         truths[name] = None
-        truths[name] = _truth(stack, conditions[name])
+        try:
+            truths[name] = _truth(stack, conditions[name])
+        except InvalidInput:
+            raise
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
+            told = f"condition {name!r} of the template cannot be read"
+            raise InvalidInput(f"{told}: {compact(conditions[name])[:100]}") from error
     if (truth := truths[name]) is None:
         raise InvalidInput(f"condition {name!r} of the template depends on itself")
     return truth
