@@ -40,7 +40,7 @@ TIMED_OUT: Final = "D1012"
 HELD_UP: Final = 0.5
 """An evaluation that the clock ends, and that had less than this share of the limit on the processor, was held up."""
 ONCE_MORE: Final = 2
-"""Then it is evaluated once more, with so many times the limit."""
+"""Then it is evaluated once more, with that many times the limit."""
 MAX_DEPTH: Final = 2_000
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_ITEMS: Final = 1_000_000
