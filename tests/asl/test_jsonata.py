@@ -221,6 +221,7 @@ def test_a_replay_draws_the_same_values_at_the_same_time() -> None:
 
 def test_a_seeded_random_number_depends_on_its_seed_alone() -> None:
     assert value_of("$random(3)", seed=1) == value_of("$random(3)", seed=2) != value_of("$random(4)", seed=1)
+    assert value_of("$random(42)") == 0.7275636800328681  # as Step Functions answers
 
 
 @pytest.mark.parametrize(

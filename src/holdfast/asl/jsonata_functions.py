@@ -21,6 +21,10 @@ from holdfast.asl.jsontext import NotJson, read
 RANGE_ITEMS: Final = 1_000_000
 ALGORITHMS: Final = {"MD5": "md5", "SHA-1": "sha1", "SHA-256": "sha256", "SHA-384": "sha384", "SHA-512": "sha512"}
 
+JAVA_FACTOR: Final = 0x5DEECE66D
+JAVA_ADDED: Final = 0xB
+JAVA_MASK: Final = (1 << 48) - 1
+
 Function = Callable[..., Any]
 
 
@@ -79,6 +83,20 @@ CONSTANT: Final[Mapping[str, tuple[Function, str]]] = {
 """By name: the functions that depend on their arguments alone, each with its JSONata signature."""
 
 
+def seeded(seed: int) -> float:
+    """``$random(seed)``: the first double of ``java.util.Random``, as those find it who have tried Step Functions.
+
+    https://github.com/floci-io/floci/issues/2662,
+    https://docs.oracle.com/en/java/javase/21/docs/api/java.base/java/util/Random.html#nextDouble()
+
+    >>> seeded(42)
+    0.7275636800328681
+    """
+    first = (((seed ^ JAVA_FACTOR) & JAVA_MASK) * JAVA_FACTOR + JAVA_ADDED) & JAVA_MASK
+    second = (first * JAVA_FACTOR + JAVA_ADDED) & JAVA_MASK
+    return ((first >> 22 << 27) + (second >> 21)) * 2.0**-53
+
+
 def drawing(seed: int) -> dict[str, Function]:
     """`$random` and `$uuid` of one evaluation: the same seed draws the same values in the same order."""
     source = Random(seed)
@@ -88,7 +106,7 @@ def drawing(seed: int) -> dict[str, Function]:
             case () | (None,):
                 return source.random()
             case (int() | float() as given,) if not isinstance(given, bool):
-                return Random(int(given)).random()
+                return seeded(int(given))
             case _:
                 position = min(len(seeds), 2)
                 raise BadArgument(f'T0410: Argument {position} of function "random" does not match function signature')

@@ -14,7 +14,7 @@ from typing import Final
 from holdfast.asl.errors import RUNTIME, EvaluationError
 
 MAX_NODES: Final = 1_000_000
-"""About a second of the processor. A path that looks at each value of an input of 256 KiB once needs 375,000 at most."""
+"""About a second of the processor. To look at each value of an input of 256 KiB once takes 375,000 at most."""
 CHARACTERS_A_NODE: Final = 16
 """What of a text that is found again and again counts as a node."""
 
