@@ -100,6 +100,7 @@ torture-aws: .venv/.dev-installed ## all that `make test` leaves out on emulator
 
 examples: .venv/.dev-installed ## run every example
 	@shopt -s nullglob; for example in examples/*.py; do echo "── $$example"; $(BIN)/python "$$example"; done
+	@echo "── examples.checkout_machine"; $(BIN)/python -m examples.checkout_machine
 	@echo "── examples.shopping_cart"; $(BIN)/python -m examples.shopping_cart --demo
 
 cart: .venv/.dev-installed ## serve the shopping cart of the examples on loopback

@@ -1,4 +1,4 @@
-"""``python -m examples.checkout_machine``: one order as a state machine and one as a workflow, on a file of its own."""
+"""``python -m examples.checkout_machine``: orders as a state machine and as a workflow, on a file of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def order(id: str) -> Order:
 
 
 async def main(folder: Path) -> None:
-    """Sell two lamps, one in each way."""
+    """Sell two lamps, one in each way; then there is none left."""
     shop = Shop({"lamp": 2})
     machines = hf.App("machines", home=f"sqlite:///{folder}/machines.db")
     workflows = hf.App("workflows", home=f"sqlite:///{folder}/workflows.db")
@@ -28,6 +28,11 @@ async def main(folder: Path) -> None:
         print("state machine:", await handle)
         print("its operations:", ", ".join(event.name for event in await handle.history()))
         print("workflow:", await as_workflow(order("o-2")))
+        for refused in (as_machine(order("o-3")), as_workflow(order("o-4"))):
+            try:
+                await refused
+            except hf.ExecutionFailed as failed:
+                print("sold out:", failed.__cause__)
     assert shop.payments == {"o-1": 1_990, "o-2": 1_990}
     assert shop.stock["lamp"] == 0
 

@@ -222,6 +222,21 @@ def test_every_task_needs_a_mock(mocks, message, shop, waiting):
     assert shop.refusal("asl", "run", waiting, "--mock", mocks)["message"].startswith(message)
 
 
+def test_all_tasks_without_a_mock_are_told_at_once(shop):
+    task = {"Type": "Task", "Resource": "pay"}
+    tasks = {"A": task | {"Next": "B"}, "B": task | {"Next": "C"}, "C": task | {"End": True}}
+    shop.path("three.json").write_text(json.dumps({"StartAt": "A", "States": tasks}), encoding="utf-8")
+    told = shop.refusal("asl", "run", "three.json", "--mock", '{"B": {"Return": 1}}')["message"]
+    assert told.startswith("state 'A' calls 'pay', which is not done here: mock it by")
+    assert told.endswith("These need a mock too: 'C'")
+
+
+def test_mocks_that_are_no_json_are_told_what_they_look_like(shop, waiting):
+    refused = shop.invoke("asl", "run", waiting, "--mock", "Pay=1")
+    assert refused.exit_code == 2
+    assert 'Mocks are written {"STATE": {"Return": …}}' in refused.output
+
+
 def test_what_an_execution_costs_is_compared_with_step_functions(shop, waiting):
     answer = shop.json("asl", "cost", waiting, "--mock", f'{{"Pay": {BUSY_AT_FIRST}}}')
     assert (answer["status"], answer["states_entered"], answer["retries"]) == ("SUCCEEDED", 3, 1)

@@ -103,6 +103,7 @@ def serve_app(session: Session, app: App, serving: Serving, *, work: bool, dashb
             if serving.asl:
                 text += (
                     f"\nholdfast: clients of Step Functions: aws stepfunctions --endpoint-url {url} list-state-machines"
+                    " with the token as AWS_SECRET_ACCESS_KEY and the caller's name as AWS_ACCESS_KEY_ID"
                 )
             if dashboard is not None and api.site is not None:
                 told["dashboard"] = url + dashboard.path.rstrip("/") + (api.site.login_path() or "/")

@@ -151,8 +151,9 @@ def _cost_lines(found: Compared) -> list[str]:
     ]
     ratio = theirs.usd / ours.usd if ours.usd else None
     children = f", {len(found.children)} child executions" if found.children else ""
+    retries = "retry" if ended.retries == 1 else "retries"
     return [
-        f"{ended.status}: {ended.entered} states entered, {ended.retries} retries{children}",
+        f"{ended.status}: {ended.entered} states entered, {ended.retries} {retries}{children}",
         f"Prices of {US_EAST_1.region}, on demand, {US_EAST_1.date}; without what the tasks cost.",
         "",
         *table(["each", "count", "$ per million"], rows),

@@ -68,9 +68,16 @@ def trial(given: Given, mocks: str, *, real_time: bool = False) -> Trial:
     else:
         app = App("asl", home="memory://", clock=VirtualClock(), limits=PATIENT)
     machine = given.machine()
-    answers = mocked(machine, json_value(mocks))
+    answers = mocked(machine, _read(mocks))
     tasks = {name: Mock(answer) for name, answer in answers.items()}
     return Trial(app, app.state_machine(given.name, machine.text, tasks=tasks), answers)
+
+
+def _read(mocks: str) -> Any:
+    try:
+        return json_value(mocks)
+    except click.BadParameter as error:
+        raise click.BadParameter(f"{error.message}. Mocks are written {EXAMPLE % ('STATE', 'STATE')}") from error
 
 
 def mocked(machine: Machine, written: Any) -> dict[str, Answering]:
@@ -83,7 +90,16 @@ def mocked(machine: Machine, written: Any) -> dict[str, Answering]:
         raise InvalidInput(f"these are no mocks: {error}; write {EXAMPLE % (name, name)}") from error
     if unknown := sorted(mocks.keys() - {state.name for state in tasks}):
         raise InvalidInput(f"there is a mock for {unknown[0]!r}, which is no Task of the machine")
+    missing = [state for state in tasks if not mocks.get(state.name)]
+    if len(missing) > 1:
+        others = ", ".join(repr(state.name) for state in missing[1:])
+        raise InvalidInput(f"{_not_done(missing[0])}. These need a mock too: {others}")
     return {state.name: answering(state, mocks.get(state.name, [])) for state in tasks}
+
+
+def _not_done(state: Task) -> str:
+    told = EXAMPLE % (state.name, state.name)
+    return f"state {state.name!r} calls {state.resource!r}, which is not done here: mock it by {told}"
 
 
 class Answering:
@@ -108,8 +124,7 @@ def answering(state: Task, mock: Answer | list[Answer]) -> Answering:
     """What stands for a task: each attempt takes the next answer, and the last one stays."""
     answers = mock if isinstance(mock, list) else [mock]
     if not answers or any((each.returns is UNSET) == (each.throws is None) for each in answers):
-        told = EXAMPLE % (state.name, state.name)
-        raise InvalidInput(f"state {state.name!r} calls {state.resource!r}, which is not done here: mock it by {told}")
+        raise InvalidInput(_not_done(state))
     return Answering(answers)
 
 
