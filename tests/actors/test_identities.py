@@ -12,6 +12,7 @@ from holdfast import ids
 from holdfast.actors.record import REPLY_PREFIX, Call, TimerRecord, decode_call, decode_record, encode
 from holdfast.items import Put
 from holdfast.kernel.identity import BY_CONTENT, identity_of
+from holdfast.paging import items
 
 AGAIN = hf.Retry(max_attempts=5, initial="1ms", max_delay="2ms")
 
@@ -169,9 +170,9 @@ async def test_ids_do_not_grow_with_depth(world):
         assert await till.at("start").pass_on(path) == 1
         store = app.runtime().home.store
         for key in path:
-            page = await store.query(f"actor#Till#{key}", prefix=REPLY_PREFIX)
+            replies = [each async for each in items(store, f"actor#Till#{key}", prefix=REPLY_PREFIX)]
             head = await store.get(f"actor#Till#{key}")
-            kept = [*decode_record(head.body).replies, *(each.sort.removeprefix(REPLY_PREFIX) for each in page.items)]
+            kept = [*decode_record(head.body).replies, *(each.sort.removeprefix(REPLY_PREFIX) for each in replies)]
             assert [len(each) for each in kept] == [40]
 
 
@@ -256,7 +257,7 @@ async def test_what_older_code_has_handled_in_part_is_not_called_again(world, ev
     async with app:
         await hf.send(Shop.at("s").sell, request_id="r")
         store = app.runtime().home.store
-        (message,) = (await store.query("actor#Shop#s", prefix="i#")).items
+        (message,) = [each async for each in items(store, "actor#Shop#s", prefix="i#")]
         old = msgspec.structs.replace(decode_call(message.body), naming=0)
         await store.write(Put(msgspec.structs.replace(message, body=encode(old))))
     async with app.worker():

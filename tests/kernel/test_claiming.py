@@ -1,8 +1,11 @@
-"""A worker that finds much to do claims as it gets on: what it has claimed and not begun would only cost renewals."""
+"""A worker that finds much to do claims as it gets on: what it has claimed and not begun would only cost renewals. And
+it takes on nothing more while it is late with those of what it has.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 from msgspec.structs import replace
 
@@ -10,19 +13,19 @@ import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.backends.memory.store import MemoryStore
 from holdfast.items import Update
-from holdfast.kernel.claims import CLAIMS_AT_ONCE
+from holdfast.kernel.pace import AT_ONCE
 from holdfast.ports import Home
 from holdfast.testing import VirtualClock, run_virtual
 
 COUNT = 1_000
-PER_SECOND = 100
 
 
 class Narrow(MemoryStore):
-    """It takes one write after another, a hundred a second, and counts claims and renewals."""
+    """It takes one write after another, so many a second, and counts claims and renewals."""
 
-    def __init__(self, data: MemoryData) -> None:
+    def __init__(self, data: MemoryData, per_second: int) -> None:
         super().__init__(data)
+        self._seconds = 1 / per_second
         self._one = asyncio.Lock()
         self.claims = self.most_claims = self.renewals = 0
 
@@ -33,7 +36,7 @@ class Narrow(MemoryStore):
         self.claims += claims
         self.most_claims = max(self.claims, self.most_claims)
         async with self._one:
-            await asyncio.sleep(1 / PER_SECOND)
+            await asyncio.sleep(self._seconds)
             self.claims -= claims
             return await super().write(*writes)
 
@@ -46,7 +49,7 @@ def test_claims_wait_for_each_other_and_few_leases_are_renewed():
             home = open_memory_home(data=data)
             if not narrow:
                 return home
-            stores.append(Narrow(data))
+            stores.append(Narrow(data, 100))
             return replace(home, store=stores[-1])
 
         app = hf.App("shop", home=open_home, clock=clock)
@@ -68,5 +71,41 @@ def test_claims_wait_for_each_other_and_few_leases_are_renewed():
 
     run_virtual(main)
     (store,) = stores
-    assert 0 < store.most_claims <= CLAIMS_AT_ONCE
+    assert 0 < store.most_claims <= AT_ONCE
     assert store.renewals < COUNT // 4
+
+
+def test_no_step_runs_twice_though_a_parent_starts_more_than_its_store_takes_in_the_time_of_a_lease():
+    """What a living worker works on is not taken over because its requests are slow."""
+    data, clock, ran = MemoryData(), VirtualClock(), Counter[int]()
+
+    def process(name: str):
+        async def open_home() -> Home:
+            home = open_memory_home(data=data, owner=name)
+            home.doorbell.ring = lambda _hint: None
+            return replace(home, store=Narrow(data, 40), writes_are_paid=True, hears_peers=False)
+
+        app = hf.App("shop", home=open_home, clock=clock)
+
+        @app.step
+        async def note(number: int) -> None:
+            ran[number] += 1
+            await asyncio.sleep(30)
+
+        @app.workflow
+        async def one(number: int) -> None:
+            await note(number)
+
+        @app.workflow
+        async def many() -> None:
+            await asyncio.gather(*(one(number) for number in range(COUNT)))
+
+        return app, many
+
+    async def main() -> None:
+        (first, many), (second, _) = process("one"), process("two")
+        async with first.worker(), second.worker():
+            await (await many.start(id="all"))
+
+    run_virtual(main)
+    assert ran == Counter(range(COUNT))

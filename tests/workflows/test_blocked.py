@@ -12,6 +12,7 @@ from msgspec.structs import replace
 import holdfast as hf
 from holdfast.coordination.inbox import INBOX_PREFIX
 from holdfast.items import Put, RevisionIs, Update
+from holdfast.paging import items
 from holdfast.workflows.record import decode_record, encode_record, partition_of
 from holdfast.workflows.view import view_of
 
@@ -206,7 +207,7 @@ async def test_a_message_that_cannot_be_read_blocks_and_what_came_with_it_is_kep
         assert "a message to an execution in the store cannot be read" in (blocked.blocked or "")
         store, place = app.runtime().home.store, partition_of("job", "j")
         assert [each.name for each in (await view_of(app.runtime(), place)).untaken] == ["go"]
-        (damaged,) = [each for each in (await store.query(place, prefix=INBOX_PREFIX)).items if b"NaN" in each.body]
+        (damaged,) = [each async for each in items(store, place, prefix=INBOX_PREFIX) if b"NaN" in each.body]
         mended = replace(damaged, body=damaged.body.replace(b"NaN", b'"17"'))
         await store.write(Put(mended, RevisionIs(damaged.revision)))
         await handle.signal("look", "again")

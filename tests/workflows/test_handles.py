@@ -314,7 +314,10 @@ async def test_history_is_a_timeline_in_order(app, do, broken):
     assert [event.at for event in history] == sorted(event.at for event in history)
     assert all(status.created_at <= event.at <= status.ended_at for event in history)
     assert all(status.created_at <= event.began <= event.at for event in history if event.kind == "step")
-    assert [event.began is None for event in history if event.kind != "step"] == [True, False]
+    assert {event.kind: event.began is None for event in history if event.kind != "step"} == {
+        "timer": False,
+        "signal": True,
+    }
 
 
 async def test_a_long_history_is_whole(app):

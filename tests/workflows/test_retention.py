@@ -13,14 +13,16 @@ import holdfast as hf
 from holdfast.clock import SystemClock
 from holdfast.coordination.lease import Fenced
 from holdfast.items import ABSENT, HEAD
+from holdfast.paging import items
 from holdfast.replay.entries import Done, decode_entries
 from holdfast.replay.journal import Journal
 from holdfast.testing import run_virtual
 from holdfast.workflows.deleting import delete
-from holdfast.workflows.ended_outside import let_expire
+from holdfast.workflows.ended_outside import Teller, let_expire
 from holdfast.workflows.launch import Launch, launch
 from holdfast.workflows.messages import send
 from holdfast.workflows.record import decode_record, partition_of
+from holdfast.workflows.runs import count_of
 
 
 @pytest.fixture
@@ -189,7 +191,7 @@ async def test_each_that_begins_under_one_id_has_a_run_and_an_epoch_of_its_own(a
         store = JustBefore(home.store, one_more)
         order = Launch(id="b", input=bytes(decode_record(ended[0].body).input))
         last = await launch(replace(home, store=store), None, brief, order, clock)
-        assert [decode_record(each.body).run for each in (*ended, last)] == [0, 1, 2]
+        assert [count_of(decode_record(each.body).run) for each in (*ended, last)] == [0, 1, 2]
         assert ended[0].epoch < ended[1].epoch < last.epoch
 
 
@@ -214,7 +216,7 @@ async def test_what_is_deleted_leaves_no_content_and_its_id_is_free(app, lasting
         assert await missing(handle)
         assert (await app.executions()).executions == ()
         partition, store = partition_of("lasting", "l"), app.runtime().home.store
-        left = (await store.query(partition)).items
+        left = [item async for item in items(store, partition)]
         assert all(item.sort == HEAD or decode_entries(item.body) == [] for item in left)
         head = await store.get(partition)
         assert not any(word in head.body for word in (b"hidden", b"signal"))
@@ -223,7 +225,7 @@ async def test_what_is_deleted_leaves_no_content_and_its_id_is_free(app, lasting
         again = await lasting.start("two", id="l")
         await again.signal("go", "?")
         assert await again == "two?"
-        assert decode_record((await store.get(partition)).body).run == 1
+        assert count_of(decode_record((await store.get(partition)).body).run) == 1
 
 
 async def test_a_process_that_was_stopped_in_what_is_deleted_writes_nothing_there(app, lasting):
@@ -262,7 +264,7 @@ async def test_a_process_that_was_stopped_while_it_deleted_leaves_alone_what_has
         partition, behind = partition_of("lasting", "l"), runtime.home.store
         slow = JustBefore(behind, nothing, begin_again)  # the status is written then, and nothing is emptied yet
         await delete(replace(runtime, home=replace(runtime.home, store=slow)), partition)
-        assert decode_record((await behind.get(partition)).body).run == 1
+        assert count_of(decode_record((await behind.get(partition)).body).run) == 1
         (again,) = begun
         await again.signal("go", "?")
         assert await again == "two?"
@@ -442,7 +444,7 @@ async def test_a_slow_deletion_does_not_set_back_the_run_of_one_that_was_deleted
         await delete(seen_just_before(app, nothing, another), partition_of("lasting", "l"))
         await ended_as(lasting, "three")
         head = await app.runtime().home.store.get(partition_of("lasting", "l"))
-        assert decode_record(head.body).run == 2
+        assert count_of(decode_record(head.body).run) == 2
 
 
 async def test_those_who_wait_are_told_while_it_is_there(app, lasting, reaches, monkeypatch):
@@ -517,6 +519,38 @@ async def terminated(app, hourly, reaches):
 async def test_the_retention_of_what_is_terminated_counts_from_its_end(app, hourly, reaches):
     async with app.worker():
         _, head = await terminated(app, hourly, reaches)
+        assert head.expires_at == decode_record(head.body).ended_at + HOUR_MS
+
+
+async def test_it_counts_and_those_who_wait_are_told_if_a_worker_has_let_the_children_go_by_then(
+    app, hourly, reaches, monkeypatch
+):
+    tell = Teller.tell
+
+    async def late(teller, ended, *rest):
+        while (await hourly.handle("h").status()).due_at is not None:
+            await asyncio.sleep(0.01)
+        await tell(teller, ended, *rest)
+        told.append(await app.runtime().home.store.get(ended.partition))
+
+    @app.workflow
+    async def waiting() -> str:
+        try:
+            return await hourly.handle("h")
+        except hf.ExecutionTerminated:
+            return "heard"
+
+    told = []
+    monkeypatch.setattr(Teller, "tell", late)
+    async with app.worker():
+        handle = await waiting.start(id="w")
+        other = await hourly.start(id="h")
+        await reaches(other, "SUSPENDED")
+        await reaches(handle, "SUSPENDED")
+        await other.terminate()
+        assert await handle.result("30s") == "heard", "not when it looks by itself, after a minute"
+        head = await app.runtime().home.store.get(partition_of("hourly", "h"))
+        assert head.epoch == told[0].epoch
         assert head.expires_at == decode_record(head.body).ended_at + HOUR_MS
 
 

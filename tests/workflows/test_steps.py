@@ -13,6 +13,7 @@ from random import Random
 import pytest
 
 import holdfast as hf
+from holdfast import paging
 from holdfast.replay.entries import Tried
 from holdfast.testing import VirtualClock, run_virtual
 from holdfast.workflows.history import load
@@ -930,8 +931,8 @@ async def test_another_process_finds_what_the_last_heartbeat_said(world, eventua
     before, after = code(first, stuck=True), code(second, stuck=False)
 
     async def is_noted() -> bool:
-        items = (await first.runtime().home.store.query(partition_of("job", "j"))).items
-        return any(b'"row":5' in item.body for item in items)
+        there = paging.items(first.runtime().home.store, partition_of("job", "j"))
+        return any([b'"row":5' in item.body async for item in there])
 
     async with first.worker(grace=0):
         await before.start(id="j")

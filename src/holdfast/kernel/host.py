@@ -16,13 +16,13 @@ from holdfast.clock import Clock
 from holdfast.containment import is_asked_for
 from holdfast.errors import InvalidInput, StoreError
 from holdfast.items import Item, Write
-from holdfast.kernel.claims import CLAIMS_AT_ONCE
 from holdfast.kernel.crash_queue import CrashQueue
 from holdfast.kernel.creations import Creations
 from holdfast.kernel.entity import Entity
 from holdfast.kernel.listeners import Watchers
 from holdfast.kernel.model import Model
 from holdfast.kernel.outcomes import Conclusion, Ended, Left, LeftBehind, Rest
+from holdfast.kernel.pace import Pace
 from holdfast.kernel.wake import notify, wake
 from holdfast.kernel.wakeups import LocalAlarms, Wakeups
 from holdfast.ports import Home
@@ -99,7 +99,7 @@ class Host:
         self.creations = Creations()
         self.crash_queue = CrashQueue()
         self.entities: dict[str, Entity] = {}
-        self.claiming = asyncio.Semaphore(CLAIMS_AT_ONCE)
+        self.pace = Pace(limits.lease_ms, one_by_one=home.writes_are_paid)
         self.unanswered = Bounded[str, bool](MOST_UNANSWERED)
         """The entities that could not be claimed because the store did not take the write: see ``ownership.claim``."""
         self._suspended: OrderedDict[str, None] = OrderedDict()
@@ -172,7 +172,8 @@ class Host:
     @property
     def has_room(self) -> bool:
         """Whether a new entity can be worked on at once."""
-        return not self.draining and len(self._counted) + len(self.creations.kept) < self.limits.running
+        begun = len(self._counted) + len(self.creations.kept)
+        return not self.draining and self.pace.is_kept and begun < self.limits.running
 
     def patience_seconds(self, near_seconds: float | None) -> float:
         """How long an idle entity keeps its lease: longer if it knows that it goes on soon and there is room."""

@@ -42,6 +42,11 @@ def lease_until(now: int, host: Host) -> int:
     return until if host.ends_at is None else max(until, min(now + host.limits.called_lease_ms, host.ends_at))
 
 
+def lasts(hold: Owned, host: Host) -> bool:
+    """Whether a lease lasts for a while: for less, an effect does not start before it is renewed."""
+    return hold.lease_until - host.clock.now_ms() >= host.limits.lease_ms // 5
+
+
 def kept_until(hold: Owned, now: int, host: Host) -> int:
     """Until when the lease is ours once a write of ours is there: it takes a renewal along, if half of it is over."""
     return lease_until(now, host) if hold.lease_until < now + host.limits.lease_ms // 2 else hold.lease_until
@@ -52,7 +57,7 @@ async def claim(entity: Entity, host: Host, *, claimable: tuple[str, ...], runni
 
     After an outage its living owner first gets the time of a lease, to write what it did meanwhile (G2).
     """
-    async with host.claiming:
+    async with host.pace.calls if entity.has_callers else host.pace.claims:
         return await _claim(entity, host, claimable, running)
 
 

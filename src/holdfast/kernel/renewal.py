@@ -25,16 +25,24 @@ async def renew(host: Host) -> None:
     In a process that ends at a known time, leases are long. While they last long enough they are only looked at: a read
     costs less than a write.
     """
-    now = host.clock.now_ms()
-    enough = now + host.limits.lease_ms * 2 // 3
     held = [entity for entity in host.entities.values() if entity.renewable]
-    await asyncio.gather(
-        *(_look(entity, host) if _lasts(entity, enough, host) else _extend(entity, now, host) for entity in held)
-    )
+    with host.pace.renewing():
+        await asyncio.gather(*(_renew(entity, host) for entity in held))
 
 
-def _lasts(entity: Entity, until: int, host: Host) -> bool:
-    return host.ends_at is not None and isinstance(entity.hold, Owned) and entity.hold.lease_until > until
+async def _renew(entity: Entity, host: Host) -> None:
+    async with host.pace.renewals:
+        if not entity.renewable:
+            return  # it was released meanwhile
+        if _lasts(entity, host):
+            await _look(entity, host)
+        else:
+            await _extend(entity, host)
+
+
+def _lasts(entity: Entity, host: Host) -> bool:
+    enough = host.clock.now_ms() + host.limits.lease_ms * 2 // 3
+    return host.ends_at is not None and isinstance(entity.hold, Owned) and entity.hold.lease_until > enough
 
 
 async def _look(entity: Entity, host: Host) -> None:
@@ -50,8 +58,8 @@ async def _look(entity: Entity, host: Host) -> None:
         return  # not known; the next look or write will tell
 
 
-async def _extend(entity: Entity, now: int, host: Host) -> None:
-    epoch, until = entity.epoch, lease_until(now, host)
+async def _extend(entity: Entity, host: Host) -> None:
+    epoch, until = entity.epoch, lease_until(host.clock.now_ms(), host)
     try:
         update = renewal(entity.partition, host.home.owner, epoch, until)
         if await _write(entity, epoch, update, entity.tells(), host):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final
 
 from holdfast.errors import StoreError, StoreUnusable
@@ -18,6 +17,9 @@ from holdfast.paging import Pages
 from holdfast.ports import LATE_MS, Page
 
 PURGE_BATCH: Final = 500
+
+LATE_BEATS: Final = 15
+"""How often in the time of a lease renewals begin anew that are late."""
 
 BACKLOG_MS: Final = 60_000
 """How often a worker whose telemetry has a subscriber looks far enough ahead to report the backlog."""
@@ -46,13 +48,13 @@ class Sweeper:
         loop = asyncio.get_running_loop()
         self._beats = [
             loop.create_task(self._beat(limits.sweep_seconds, self._sweep_again)),
-            loop.create_task(self._beat(limits.lease_ms / 3000, partial(renew, self._host))),
+            loop.create_task(self._beat(limits.lease_ms / 3000, self._renew)),
             loop.create_task(self._beat(limits.purge_seconds, self._purge)),
         ]
 
     def keep_leases(self) -> None:
         """Only extend the leases that are held. The caller says when to sweep."""
-        beat = self._beat(self._host.limits.lease_ms / 3000, partial(renew, self._host))
+        beat = self._beat(self._host.limits.lease_ms / 3000, self._renew)
         self._beats = [asyncio.get_running_loop().create_task(beat)]
 
     async def stop(self) -> None:
@@ -62,6 +64,7 @@ class Sweeper:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._host.pace.end()
 
     async def leave(self) -> None:
         """Leave the share of this worker to the others: one that has stopped takes up nothing."""
@@ -179,6 +182,13 @@ class Sweeper:
         host, limits = self._host, self._host.limits
         is_near = limits.sweep_seconds * 1000 <= limits.lease_ms
         return host.home.writes_are_paid and is_near and (head.lease_until or 0) >= host.clock.now_ms()
+
+    async def _renew(self) -> None:
+        """Renew what is held; after that was late once more, and soon: those leases have not long to go."""
+        await renew(self._host)
+        while not self._host.pace.is_kept:
+            await asyncio.sleep(self._host.limits.lease_ms / LATE_BEATS / 1000)
+            await renew(self._host)
 
     async def _purge(self) -> None:
         purges = self._host.home.purges

@@ -113,7 +113,7 @@ async def commit(entity: JournaledEntity, work: Work, host: Host) -> None:
     hold = ownership.ours(entity)
     if hold.due_at is None or hold.due_at > host.clock.now_ms():
         hold = await ownership.cover(entity, host)
-    while host.clock.now_ms() >= hold.lease_until:
+    while not ownership.lasts(hold, host):
         hold = await ownership.confirm(entity, host)
 
 

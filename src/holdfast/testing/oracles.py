@@ -136,8 +136,10 @@ class WatchedData(MemoryData):
         super().remove(partition, sort)
 
     def check_segment_at_rest(self, item: Item) -> None:
-        """Add an item of a database that was not watched, in the order of its sort keys."""
-        if item.sort.startswith(SEGMENT_PREFIX):
+        """Add an item of a database that was not watched, in the order of its sort keys. What earlier runs have left
+        may be partly deleted.
+        """
+        if item.sort.startswith(SEGMENT_PREFIX) and not self._is_over(item):
             self._check_segment(None, item)
         super().set(item)
 
@@ -180,6 +182,12 @@ class WatchedData(MemoryData):
                 self._complain(
                     segment, f"segment {segment.sort} of epoch {segment.epoch} follows epoch {previous.epoch} (G3)"
                 )
+
+    def _is_over(self, segment: Item) -> bool:
+        head = self.find(segment.partition, HEAD)
+        if head is None or not head.partition.startswith(PARTITION_PREFIX):
+            return False
+        return _run_of(segment) < decode_record(self.whole(head).body).run
 
     def _note_recorded(self, partition: str, run: int) -> None:
         entries = standing(journal_of(map(self.whole, self.partitions[partition].values()), run))

@@ -11,12 +11,13 @@ from msgspec.structs import replace
 
 from holdfast.coordination.inbox import USED
 from holdfast.errors import Refused
-from holdfast.items import AllOf, EpochIs, StatusIn, Update
+from holdfast.items import AllOf, AnyOf, Condition, EpochIs, StatusIn, Update
 from holdfast.paging import items
 from holdfast.persist import write_for_caller
 from holdfast.workflows.messages import send, was_started
 from holdfast.workflows.record import (
     AWAIT_PREFIX,
+    TERMINATED,
     AwaitedEnded,
     AwaitRequest,
     ChildEnded,
@@ -70,8 +71,14 @@ class Teller(Struct, frozen=True):
 def stands(ended: Item) -> Update:
     """A write that changes nothing, and is refused if this end was taken back by a retry or its execution deleted. Who
     is told of an end with it is told of no end that another one has followed.
+
+    A worker that lets the children of a terminated execution go adds one to its epoch meanwhile. No other execution
+    that was terminated under this id has that epoch: its start adds one, and its end another.
     """
-    return Update(partition=ended.partition, when=AllOf((EpochIs(ended.epoch), StatusIn((ended.status,)))))
+    epoch: Condition = EpochIs(ended.epoch)
+    if ended.status == TERMINATED:
+        epoch = AnyOf((epoch, EpochIs(ended.epoch + 1)))
+    return Update(partition=ended.partition, when=AllOf((epoch, StatusIn((ended.status,)))))
 
 
 async def let_expire(closed: Item, ended: ExecutionRecord, registry: Registrations, store: Store) -> None:

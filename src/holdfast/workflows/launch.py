@@ -114,7 +114,8 @@ async def launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, orde
         return await _launch(home, None, workflow, order, clock)
     host.creations.expect(partition)
     try:
-        return await _launch(home, host, workflow, order, clock)
+        async with host.pace.creations:
+            return await _launch(home, host, workflow, order, clock)
     finally:
         leave_room(partition, host)
 
