@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Final
 
 AT_ONCE: Final = 64
@@ -95,7 +95,7 @@ class Pace:
         """Whether leases are renewed in time, so that more may begin."""
 
     @contextlib.contextmanager
-    def renewing(self) -> Iterator[None]:
+    def renewing(self) -> Generator[None]:
         """All leases are renewed inside. They are late once this takes long, and until it does not."""
         loop = asyncio.get_running_loop()
         began = loop.time()
