@@ -102,8 +102,7 @@ class Host:
         self.pace = Pace(limits.lease_ms, one_by_one=home.writes_are_paid)
         self.unanswered = Bounded[str, bool](MOST_UNANSWERED)
         """The entities that could not be claimed because the store did not take the write: see ``ownership.claim``."""
-        self._suspended: OrderedDict[str, None] = OrderedDict()
-        self._waiting: OrderedDict[str, None] = OrderedDict()
+        self._suspended, self._waiting = OrderedDict[str, None](), OrderedDict[str, None]()
         self.wakeups = wakeups or LocalAlarms(limits.sweep_seconds)
         self._turns: set[asyncio.Task[None]] = set()
         self._counted: set[asyncio.Task[None]] = set()
