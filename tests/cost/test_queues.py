@@ -15,6 +15,7 @@ import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.cost.deployments import Deployment
 from holdfast.cost.metering import MeteringStore, metered, uncounted
+from holdfast.cost.ours import bill_of
 from holdfast.cost.trial import Path as Way
 from holdfast.ports import Home
 from holdfast.testing import PATIENT, VirtualClock, run_virtual
@@ -92,6 +93,10 @@ def a_job(limit: int | None) -> Make:
 
 @pytest.mark.parametrize(("way", "named"), [(Way.WORKERS, "a worker"), (Way.FUNCTIONS, "functions")])
 def test_the_cost_of_a_job_that_is_alone_in_its_queue_is_as_documented(way: Way, named: str) -> None:
-    units = [used.usage.write_units / used.runs for used in (measured(a_job(limit), path=way) for limit in (None, 5))]
+    each = [measured(a_job(limit), path=way) for limit in (None, 5)]
+    units = [used.usage.write_units / used.runs for used in each]
+    told_apart = {line.what: line.count for line in bill_of("a job", each[1]).lines}
+    assert told_apart["DynamoDB: written by queues, limits"] == units[1] - units[0]
+    assert told_apart["DynamoDB: written"] == units[0]
     told = (Path(__file__).parents[2] / "docs" / "cost.md").read_text()
     assert f"| a job alone in its queue, {named} | {units[0]:g} | {units[1]:g} |" in told

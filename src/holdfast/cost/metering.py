@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast import keys
 from holdfast.backends.aws.blobs import INLINE_BYTES
 from holdfast.backends.aws.enclosing import MOST_BYTES, NOT_IN_CALL, Action, Known, actions_of, is_message
 from holdfast.backends.aws.meter import Meter, write_units
@@ -52,6 +53,17 @@ def uncounted() -> Generator[None]:
         _uncounted.reset(before)
 
 
+class FlowUse(Struct):
+    """The write units of the items of queues and limits, which are among all that were used."""
+
+    write_units: float = 0.0
+
+    def note(self, write: Write, units: float) -> None:
+        """A write has used them."""
+        if place(write)[0].startswith((keys.QUEUES, keys.LIMITS)):
+            self.write_units += units
+
+
 class BlobUse(Struct):
     """How often blobs were written and read."""
 
@@ -71,6 +83,7 @@ class MeteringStore:
         self.meter = Meter()
         self.sweeps = Meter()
         self.blob_use = BlobUse()
+        self.flow_use = FlowUse()
         self._store = store
         self._items: dict[tuple[str, str], Item] = {}
         self._enclosed = Enclosed()
@@ -129,6 +142,7 @@ class MeteringStore:
         self.meter.reset()
         self.sweeps.reset()
         self.blob_use.writes = self.blob_use.reads = 0
+        self.flow_use.write_units = 0.0
 
     # ── Accounts ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -155,8 +169,10 @@ class MeteringStore:
             after = _after(action.write, before) if item is None else item
             size_before = self._size(before)
             self._enclosed.note(action)
-            units += times * write_units(max(size_before, self._size(after)))
-            units += times * self._indexes.units(action.write, before, after)
+            written = write_units(max(size_before, self._size(after)))
+            used = times * (written + self._indexes.units(action.write, before, after))
+            self.flow_use.note(action.write, used)
+            units += used
             self._keep(where, after)
             if item is not None and len(actions) > 1:
                 self._read("GetItem", (item,))  # DynamoDB's transactions return nothing, so the store reads it
@@ -168,9 +184,13 @@ class MeteringStore:
         there = [self._size(self._items.get(place(action.write))) for action in actions]
         if len(actions) == 1:
             self.meter.refused(operation, there[0])
+            self.flow_use.note(actions[0].write, write_units(there[0]))
             return
         sizes = [self._size(_after(each.write, self._items.get(place(each.write)))) for each in actions]
-        self.meter.cancelled(operation, list(map(max, there, sizes)))
+        largest = list(map(max, there, sizes))
+        self.meter.cancelled(operation, largest)
+        for action, size in zip(actions, largest, strict=True):
+            self.flow_use.note(action.write, TRANSACTION_TIMES * write_units(size))
 
     def _read(self, operation: str, items: Sequence[Item]) -> None:
         if not _uncounted.get():

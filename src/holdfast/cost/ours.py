@@ -18,7 +18,8 @@ NO_REQUESTS: Final = Requests()
 
 class Used(Struct, frozen=True, kw_only=True):
     """The total usage of ``runs`` repetitions of one piece of work. ``queue`` are the requests of the queue, without
-    those for the wake-ups that a sweep has sent, which are ``swept``.
+    those for the wake-ups that a sweep has sent, which are ``swept``. ``flow_units`` are the write units, of those in
+    ``usage``, of the items of queues and limits.
     """
 
     runs: int
@@ -26,6 +27,7 @@ class Used(Struct, frozen=True, kw_only=True):
     queue: Requests = NO_REQUESTS
     swept: Requests = NO_REQUESTS
     invocations: int = 0
+    flow_units: float = 0.0
     blob_writes: int = 0
     blob_reads: int = 0
 
@@ -40,7 +42,8 @@ def bill_of(what: str, used: Used, compute: Compute = NO_COMPUTE, prices: PriceL
     return Bill(
         what,
         (
-            line("DynamoDB: written", used.usage.write_units / runs, prices.write_unit),
+            line("DynamoDB: written", (used.usage.write_units - used.flow_units) / runs, prices.write_unit),
+            line("DynamoDB: written by queues, limits", used.flow_units / runs, prices.write_unit),
             line("DynamoDB: read", used.usage.read_units / runs, prices.read_unit),
             line("S3: bodies written", used.blob_writes / runs, prices.object_write),
             line("S3: bodies read", used.blob_reads / runs, prices.object_read),

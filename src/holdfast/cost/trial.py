@@ -67,6 +67,7 @@ def _used(deployed: Deployment, runs: int) -> Used:
         queue=deployed.requests,
         swept=deployed.swept,
         invocations=deployed.invocations,
+        flow_units=deployed.store.flow_use.write_units,
         blob_writes=blobs.writes,
         blob_reads=blobs.reads,
     )
