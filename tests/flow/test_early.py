@@ -107,12 +107,14 @@ def test_what_a_start_leaves_that_dies_does_not_fill_a_queue_that_stands_still(
     async def main() -> None:
         app, mail, letter = paid.app()
         async with app.worker():
+            assert await letter(7) == 7
             await mail.pause()
+            (done,) = [each.id for each in (await app.executions("letter")).executions]
             handles = [await letter.start(number, id=f"{number}") for number in range(3)]
             store, now, partitions = (
                 app.runtime().home.store,
                 paid.clock.now_ms(),
-                [f"wf#letter#{each}" for each in "9ab"],
+                [f"wf#letter#{each}" for each in ("9", "a", "b", done)],
             )
             for partition in partitions:
                 await store.write(place_put(partition, Queueing(gate=mail.partition, since=now, epoch=0)))
@@ -123,7 +125,7 @@ def test_what_a_start_leaves_that_dies_does_not_fill_a_queue_that_stands_still(
                 return await get(partition, sort)
 
             await asyncio.sleep(50)
-            assert len(await paid.places(mail)) == 6, "their heads may be on their way"
+            assert len(await paid.places(mail)) == 7, "their heads may be on their way"
             monkeypatch.setattr(store, "get", counted)
             await asyncio.sleep(60)
             assert len(await paid.places(mail)) == 3

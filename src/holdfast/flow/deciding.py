@@ -24,20 +24,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from holdfast.coordination.lease import Fenced
 from holdfast.errors import Refused, StoreError
 from holdfast.flow.beginning import begin, decide_and_begin, is_written, moved_on, next_head, watch
 from holdfast.flow.choose import Waiting
-from holdfast.flow.early import look_at_old, look_for_early, next_look_at, note_old
+from holdfast.flow.early import as_the_head_says, look_at_old, look_for_early, next_look_at, note_old
 from holdfast.flow.purging import is_under_way, line_up, purge_some
 from holdfast.flow.record import (
     PLACE_PREFIX,
     QUEUED,
     Slot,
     heads_of,
-    queueing_in,
     shard_of,
     shards_of,
     waiting_of,
@@ -98,7 +96,7 @@ async def run_round(gate: Gate, declared: Declared, closed: Sequence[str], ends:
     decision = Decision([], [], [], [])
     await _look(gate, decision, closed, host)
     await read_places(gate, host)
-    await look_at_old(gate, host)
+    decision.gone += await look_at_old(gate, host)
     decision.gone += await look_for_early(gate, ends, host)
     decision.gone += await purge_some(gate, ends, host)
     picked = await _choose(gate, decision, host)
@@ -178,7 +176,7 @@ async def _choose(gate: Gate, decision: Decision, host: Host) -> int:
     while len(picked) < MOST_CHOSEN and (waiting := books.chooser.pick(now * 1000)) is not None:
         picked.append(waiting)
     for waiting, head in zip(picked, await heads_of([each.partition for each in picked], host.home), strict=True):
-        slot, waits = books.held.get(waiting.partition), _as_the_head_says(waiting, head, gate, host)
+        slot, waits = books.held.get(waiting.partition), as_the_head_says(waiting, head, gate, host)
         if head is None or waits is None or (slot is not None and slot.epoch == head.epoch):
             books.chooser.give_back(waiting)
             if head is None and host.home.writes_are_paid:
@@ -195,20 +193,6 @@ async def _choose(gate: Gate, decision: Decision, host: Host) -> int:
         books.held[waiting.partition] = Slot(waiting.key, head.epoch, now)
         decision.chosen.append(waiting)
     return len(picked)
-
-
-def _as_the_head_says(waiting: Waiting, head: Item | None, gate: Gate, host: Host) -> Waiting | None:
-    """What waits here according to its head; ``None`` if it does not. A place that is written before its head may be
-    that of a start which was not the first under its id: the head is right.
-    """
-    if head is None or head.status != QUEUED:
-        return None
-    if not host.home.writes_are_paid:
-        return waiting
-    waits = queueing_in(head)
-    if waits is None or waits.gate != gate.partition:
-        return None
-    return waiting if waits.key == waiting.key else replace(waiting, key=waits.key)
 
 
 async def _write(gate: Gate, decision: Decision, declared: Declared, host: Host) -> None:

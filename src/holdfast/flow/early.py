@@ -12,7 +12,8 @@ a moment, or never, if the process of the start has died in between. These are t
 | an hour, and then it writes the head | a head that was given up | it begins again, and is due until it is seen |
 
 Most are found when they are chosen. Where nothing can be chosen, or much is in front, a place that is a minute old is
-looked at once, so that it does not count for what waits.
+looked at once, so that it does not count for what waits. So is one that an execution has left behind which waits no
+more, if the process that ended it has died before it deleted the place.
 
 A place is deleted only once no head can come for it any more: one that was given up takes the place of the head, which
 is only written where nothing is.
@@ -24,13 +25,16 @@ from heapq import nsmallest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from holdfast.flow.purging import line_up
-from holdfast.flow.record import UNSEEN_MS, heads_of, since_of
+from holdfast.flow.record import QUEUED, UNSEEN_MS, heads_of, queueing_in, since_of
 
 if TYPE_CHECKING:
     from holdfast.flow.choose import Waiting
     from holdfast.flow.ends import Ends
     from holdfast.flow.gate import Books, Gate
+    from holdfast.items import Item
     from holdfast.kernel.host import Host
 
 LOOK_AGAIN_MS: Final = 1_000
@@ -46,19 +50,38 @@ def note_old(books: Books, waiting: Waiting, now: int) -> None:
         books.unseen.append(waiting)
 
 
-async def look_at_old(gate: Gate, host: Host) -> None:
-    """Look whether the executions of old places have come, the oldest first. Each is looked at once by an owner of the
-    queue: it is a read, which is paid.
+async def look_at_old(gate: Gate, host: Host) -> list[Waiting]:
+    """Look whether the executions of old places have come, the oldest first, and answer the places of those that wait
+    no more. Each is looked at once by an owner of the queue: it is a read, which is paid.
     """
     books = gate.open_books
     some, books.unseen = nsmallest(MOST_SEEN, books.unseen, key=attrgetter("sort")), []
     heads = await heads_of([each.partition for each in some], host.home)
+    gone: list[Waiting] = []
     for waiting, head in zip(some, heads, strict=True):
-        if head is not None:
+        if as_the_head_says(waiting, head, gate, host) is not None:
             books.seen.add(waiting.sort)
         elif books.chooser.knows(waiting):
             books.chooser.leave(waiting.sort)
-            books.put_aside(waiting, host.clock.now_ms())
+            if head is None:
+                books.put_aside(waiting, host.clock.now_ms())
+            else:
+                gone.append(waiting)
+    return gone
+
+
+def as_the_head_says(waiting: Waiting, head: Item | None, gate: Gate, host: Host) -> Waiting | None:
+    """What waits here according to its head; ``None`` if it does not. A place that is written before its head may be
+    that of a start which was not the first under its id: the head is right.
+    """
+    if head is None or head.status != QUEUED:
+        return None
+    if not host.home.writes_are_paid:
+        return waiting
+    waits = queueing_in(head)
+    if waits is None or waits.gate != gate.partition:
+        return None
+    return waiting if waits.key == waiting.key else replace(waiting, key=waits.key)
 
 
 async def look_for_early(gate: Gate, ends: Ends, host: Host) -> list[Waiting]:
