@@ -170,6 +170,29 @@ def test_calls_of_a_limit_that_is_stopped_are_taken_over_when_their_process_dies
     run_virtual(main)
 
 
+@pytest.mark.parametrize("waited", [1, 10])
+def test_a_limit_that_was_stopped_goes_on_where_processes_do_not_hear_of_each_other(monkeypatch, waited: int) -> None:
+    """As on AWS. It waited for ever."""
+    data, clock = MemoryData(), VirtualClock()
+
+    async def open_home() -> Home:
+        return replace(open_memory_home(data=data), writes_are_paid=True, hears_peers=False)
+
+    async def main() -> None:
+        first, second = (hf.App("shop", home=open_home, clock=clock) for _ in range(2))
+        two, there = Two(first), Two(second)
+        async with first.worker(), second:
+            monkeypatch.setattr(second.runtime().home.doorbell, "ring", lambda _partition: None)
+            await there.first.change(permits=0)
+            handle = await two.one.start(0.0)
+            await asyncio.sleep(waited)
+            await there.first.change(permits=1)
+            async with asyncio.timeout(11):
+                await handle
+
+    run_virtual(main)
+
+
 @pytest.mark.parametrize("are_paid", [False, True])
 @pytest.mark.parametrize("numbers", [{"permits": 0}, {"rate": hf.Rate(1, per="1d")}])
 def test_a_limit_tells_how_many_wait_though_it_lends_nothing(numbers, are_paid) -> None:

@@ -201,8 +201,8 @@ class Borrowing:
 
     @property
     def has_all(self) -> bool:
-        """Whether there are no more permits than this process has."""
-        return self.numbers.permits is not None and self.permits >= self.numbers.permits
+        """Whether there are permits, and no more than this process has: then it looks when it extends its loan."""
+        return self.numbers.permits is not None and 0 < self.numbers.permits <= self.permits
 
     @property
     def renew_at(self) -> float:
@@ -324,7 +324,7 @@ class Borrowing:
             return bool(lent.tokens) or before is not after
         if before.permits != after.permits or before.is_short != after.is_short:
             return True
-        is_lent = bool(after.permits or after.is_short) and self.numbers.permits is not None
+        is_lent = after.permits > 0 or (after.is_short and bool(self.numbers.permits))
         tells = bool(after.parked) or _told_by(before) != _told_by(after)
         return (is_lent or tells) and (not self.is_valid or asyncio.get_running_loop().time() >= self.renew_at)
 
