@@ -7,7 +7,8 @@ import pytest
 import holdfast as hf
 from holdfast import ids
 from holdfast.texts import masked
-from holdfast.workflows.callback_keys import KEYS_VARIABLE, read_keys
+from holdfast.workflows import callback_keys
+from holdfast.workflows.callback_keys import KEYS_VARIABLE, known_keys, read_keys
 from holdfast.workflows.callback_tokens import make_token, token_scope
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.record import decode_record, partition_of
@@ -38,7 +39,14 @@ def parcel(app, tokens):
 
 @pytest.fixture
 def keys(monkeypatch):
-    return lambda *known: monkeypatch.setenv(KEYS_VARIABLE, ",".join(known))
+    """Go on as a process with these keys."""
+
+    def go_on(*known: str) -> None:
+        monkeypatch.setenv(KEYS_VARIABLE, ",".join(known))
+        known_keys.cache_clear()
+
+    yield go_on
+    known_keys.cache_clear()
 
 
 async def test_old_and_new_keys_are_good_side_by_side(app, parcel, tokens, keys, eventually):
@@ -92,7 +100,7 @@ async def test_who_reads_the_store_can_forge_no_token(app, parcel, tokens, keys,
                 forged = f"hf2.2026.{bare}.{ids.sign(secret, f'hf2.2026.{bare}')}"
             case "another key":
                 with monkeypatch.context() as other:
-                    other.setenv(KEYS_VARIABLE, f"2026:{'c' * 64}")
+                    other.setattr(callback_keys, "known_keys", lambda: {"2026": "c" * 64})
                     forged = make_token(scope.partition, scope.run, scope.op, secret)
             case "no key":
                 forged = make_token(scope.partition, scope.run, scope.op, secret.partition(":")[2])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from functools import lru_cache
+from functools import cache
 from typing import Final
 
 from holdfast import ids
@@ -30,7 +30,6 @@ class MissingKey(ConfigurationError):
     code = "missing_key"
 
 
-@lru_cache(8)
 def read_keys(text: str) -> dict[str, str]:
     """Keys by their ids, the newest first. Raises ``ConfigurationError``, which quotes none of them.
 
@@ -51,7 +50,7 @@ def read_keys(text: str) -> dict[str, str]:
 
 def new_execution_secret() -> str:
     """A fresh secret for an execution, bound to the newest key if there is one."""
-    newest = next(iter(_keys()), "")
+    newest = next(iter(known_keys()), "")
     return f"{newest}{BEHIND_ID}{ids.new_secret()}" if newest else ids.new_secret()
 
 
@@ -65,7 +64,7 @@ def signing_key(secret: str) -> str:
     id = key_id_of(secret)
     if not id:
         return secret
-    key = _keys().get(id)
+    key = known_keys().get(id)
     if key is None:
         raise MissingKey(
             f"the execution is bound to the callback key {id!r}, which is not in {KEYS_VARIABLE}: put it back, behind "
@@ -74,6 +73,9 @@ def signing_key(secret: str) -> str:
     return ids.sign(key, secret)
 
 
-def _keys() -> dict[str, str]:
-    # For a variable that is not there `get` raises two errors and catches them, at each start of an execution.
-    return read_keys(os.environ[KEYS_VARIABLE] if KEYS_VARIABLE in os.environ else "")  # noqa: SIM401
+@cache
+def known_keys() -> dict[str, str]:
+    """The keys in the environment of this process, which is read once: a look costs 8 thousand instructions, and each
+    start of an execution has to know.
+    """
+    return read_keys(os.environ.get(KEYS_VARIABLE, ""))

@@ -17,6 +17,7 @@ from holdfast.backends.sqlite.failures import commit_failed, explained
 from holdfast.backends.sqlite.identity import Identity
 from holdfast.backends.sqlite.statements import (
     ADD_PLACEHOLDER,
+    FILL_PLACEHOLDER,
     GET_ENTRY,
     GET_HEAD,
     delete_statements,
@@ -27,7 +28,7 @@ from holdfast.backends.sqlite.transactions import Guard, GuardedCursor
 from holdfast.clock import elapsed_seconds
 from holdfast.containment import contained_call
 from holdfast.errors import InvalidInput, Refused, StoreUnusable
-from holdfast.items import HEAD, Condition, Item, Put, Update, Write, holds, place
+from holdfast.items import ABSENT, HEAD, Condition, Item, Put, Update, Write, holds, place
 
 Job = Callable[["BatchRunner"], Any]
 """Work inside the transaction other than a list of writes: atomic like a call, it returns any value."""
@@ -251,14 +252,8 @@ class BatchRunner:
     def _apply_one(self, index: int, write: Write) -> Item | None:
         if isinstance(write, Put):
             text, parameters = put_statement(write)
-            if not self._changes_a_row(text, parameters) and not (
-                write.item.sort != HEAD
-                and _holds_of_nothing(write.when)
-                # Either the item exists and the condition does not hold, or the head's row was missing.
-                and self._changes_a_row(ADD_PLACEHOLDER, (write.item.partition,))
-                and self._changes_a_row(text, parameters)
-            ):
-                raise Refused(index, self.find(write.item.partition, write.item.sort))
+            if not self._changes_a_row(text, parameters):
+                self._put_by_placeholder(index, write, text, parameters)
             return None
         if isinstance(write, Update):
             text, parameters = update_statement(write)
@@ -277,6 +272,21 @@ class BatchRunner:
         if found is not None or not _holds_of_nothing(write.when):
             raise Refused(index, found)
         return None
+
+    def _put_by_placeholder(self, index: int, write: Put, text: str, parameters: Sequence[Any]) -> None:
+        """Put a head in place of a placeholder, or add one for an item that comes before its head."""
+        item, when = write.item, write.when
+        # Either the item exists and the condition does not hold, or the head's row was missing.
+        if (
+            item.sort != HEAD
+            and _holds_of_nothing(when)
+            and self._changes_a_row(ADD_PLACEHOLDER, (item.partition,))
+            and self._changes_a_row(text, parameters)
+        ):
+            return
+        found = self.find(item.partition, item.sort)
+        if found is not None or when != ABSENT or not self._changes_a_row(FILL_PLACEHOLDER, parameters):
+            raise Refused(index, found)
 
     def find(self, partition: str, sort: str) -> Item | None:
         """The item as this transaction sees it."""

@@ -210,6 +210,29 @@ FOUND_BY: Final = tuple(
         ("tags", f"{_IS_EXECUTION} AND {_TAGGED}", _ADD_TAGS),
     )
 )
+
+# The triggers again, for less: most executions have no tags and fit into their block, and now that costs no more than
+# to see it. All registers of a trigger are zeroed when it runs, so what the others need is behind a view, in a trigger
+# of its own (https://sqlite.org/lang_createtrigger.html#instead_of_triggers).
+_NO_TRIGGERS: Final = tuple(f"DROP TRIGGER holdfast_{name}_{what}" for name in _EVENTS for what in ("span", "tags"))
+BEGUN: Final = "CREATE VIEW holdfast_begun AS SELECT number, body, blob FROM holdfast_heads"
+FIND_BEGUN: Final = f"""
+CREATE TRIGGER holdfast_find INSTEAD OF INSERT ON holdfast_begun
+BEGIN {_ADD_SPAN.format(row="NEW")}; {_ADD_TAGS.format(row="NEW")}; END
+"""
+_IS_FOUND: Final = f"""
+{_BEGINS} AND NOT {_TAGGED} AND EXISTS (
+    SELECT 1 FROM holdfast_spans WHERE block = {{row}}.number >> {BLOCK_BITS} AND {_FIRST} BETWEEN first_at AND last_at)
+"""
+_SEE: Final = f"""
+CREATE TRIGGER holdfast_see_{{name}} AFTER {{event}} ON holdfast_heads
+WHEN {{condition}} AND {_IS_EXECUTION.format(row="NEW")} AND ({_IS_FOUND.format(row="NEW")}) IS NOT TRUE
+BEGIN INSERT INTO holdfast_begun (number, body, blob) VALUES (NEW.number, NEW.body, NEW.blob); END
+"""
+SEE: Final = tuple(
+    _SEE.format(name=name, event=event, condition=condition) for name, (event, condition) in _EVENTS.items()
+)
+
 _FILL_SPANS: Final = f"""
 INSERT INTO holdfast_spans (block, first_at, last_at)
 SELECT heads.number >> {BLOCK_BITS}, min(coalesce({_CREATED_AT.format(row="heads")}, -(1 << 62))) & ~65535,
@@ -232,6 +255,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (KIND, HEADS_KIND),
     (SUBKIND, HEADS_SUBKIND),
     (TAGS, TAGS_OF_HEAD, SPANS, *FOUND_BY, _FILL_SPANS, _FILL_TAGS),
+    (*_NO_TRIGGERS, BEGUN, FIND_BEGUN, *SEE),
 )
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)

@@ -124,6 +124,13 @@ ON CONFLICT (partition) DO UPDATE SET {_EXCLUDED}
 WHERE revision IS NULL OR ({{condition}})
 """
 
+# The same if it must be new: the upsert's registers and its triggers for updates would double what the row costs.
+# Inserts nothing in place of a placeholder, which FILL_PLACEHOLDER does.
+_PUT_NEW_HEAD: Final = f"""
+INSERT INTO holdfast_heads (partition, {FIELDS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+ON CONFLICT (partition) DO NOTHING
+"""
+
 # Another item that may be new. Inserts nothing if there is no row with the head's number: see ADD_PLACEHOLDER.
 _PUT_ENTRY: Final = f"""
 INSERT INTO holdfast_entries (head, sort, {FIELDS})
@@ -141,6 +148,8 @@ ON CONFLICT (head, sort) DO NOTHING
 
 _ALL_FIELDS: Final = """
     revision = ?2, status = ?3, owner = ?4, lease_until = ?5, epoch = ?6, due_at = ?7, expires_at = ?8, body = ?9"""
+
+FILL_PLACEHOLDER: Final = f"UPDATE holdfast_heads SET {_ALL_FIELDS} WHERE partition = ?1 AND revision IS NULL"
 
 _THIS_HEAD: Final = "partition = ?1 AND revision IS NOT NULL"
 _THIS_ENTRY: Final = "head = (SELECT number FROM holdfast_heads WHERE partition = ?1) AND sort = {sort}"
@@ -265,7 +274,7 @@ def _put_text(key: PutKey) -> str:
     if not holds_of_nothing(shape):
         return (_REPLACE_HEAD if is_head else _REPLACE_ENTRY).format(condition=condition)
     if is_head:
-        return _PUT_HEAD.format(condition=condition)
+        return _PUT_NEW_HEAD if condition == "0" else _PUT_HEAD.format(condition=condition)
     return _PUT_NEW_ENTRY if condition == "0" else _PUT_ENTRY.format(condition=condition)
 
 
