@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Any, Final
@@ -21,9 +21,10 @@ from holdfast.coordination.stream.record import PARTITION_PREFIX as STREAM_PREFI
 from holdfast.coordination.stream.record import SNAPSHOT_PREFIX
 from holdfast.flow.record import PREFIX as QUEUE_PREFIX
 from holdfast.items import HEAD, Item
-from holdfast.keys import LIMITS
+from holdfast.keys import EXECUTIONS, LIMITS
 from holdfast.messaging.bus_queue import PARTITION_PREFIX as BUS_PREFIX
 from holdfast.messaging.outbox import PARTITION_PREFIX as OUTBOX_PREFIX
+from holdfast.references import reference_in
 from holdfast.replay.entries import TakenOver, decode_entries
 from holdfast.replay.journal import SEGMENT_PREFIX
 from holdfast.testing.faults import (
@@ -44,6 +45,7 @@ from holdfast.testing.process import Process
 from holdfast.testing.simulation import Run, Scenario, Visitor, conclude, expires, run_scenario, told
 from holdfast.testing.virtual_time import run_virtual
 from holdfast.testing.world import World
+from holdfast.workflows.record import decode_record as decode_execution
 
 FAULTS: Final[tuple[WriteFault, ...]] = (CrashBefore(), CrashAfter(), LoseAnswer(), FailBefore())
 CRASHES: Final[tuple[WriteFault, ...]] = (CrashBefore(), CrashAfter())
@@ -296,11 +298,34 @@ async def _first_of(waiting: Coroutine[Any, Any, object], living: asyncio.Task[s
 
 
 def _changes(before: Sequence[Item], after: Sequence[Item]) -> list[str]:
-    """The changes in substance. Expired items may be gone meanwhile; that is no change."""
+    """The changes in substance. Expired items may be gone meanwhile, and what earlier runs have left; that is none."""
     expiring = {item.partition for item in before if expires(item)}
+    left_over = set(_left_over(before))
     old, new = _substance(before), _substance(after)
-    gone = {item for item in old - new if item.partition not in expiring}
+    gone = {
+        item for item in old - new if item.partition not in expiring and (item.partition, item.sort) not in left_over
+    }
     return sorted(f"{item.partition} {item.sort}" for item in gone | (new - old))
+
+
+def _left_over(items: Iterable[Item]) -> Iterator[tuple[str, str]]:
+    """The places that the next run of an execution may empty, and one that is stopped meanwhile later: the segments of
+    earlier runs behind the last fence there.
+    """
+    runs: dict[str, int] = {}
+    fenced: dict[tuple[str, int], str] = {}
+    segments: list[tuple[str, int, str]] = []
+    for item in items:
+        if item.sort == HEAD and item.partition.startswith(EXECUTIONS) and reference_in(item.body) is None:
+            runs[item.partition] = decode_execution(item.body).run
+        elif item.sort.startswith(SEGMENT_PREFIX):
+            run = int(item.sort.removeprefix(SEGMENT_PREFIX).partition("#")[0])
+            segments.append((item.partition, run, item.sort))
+            if all(isinstance(entry, TakenOver) for entry in decode_entries(item.body)):
+                fenced[item.partition, run] = max(item.sort, fenced.get((item.partition, run), ""))
+    for partition, run, sort in segments:
+        if run < runs.get(partition, 0) and sort > fenced.get((partition, run), ""):
+            yield partition, sort
 
 
 def _substance(items: Iterable[Item]) -> frozenset[Item]:
