@@ -10,6 +10,7 @@ from msgspec.structs import replace
 import holdfast as hf
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.items import Item, Put, Update
+from holdfast.kernel.sweep import Sweeper
 from holdfast.ports import Home, Page
 from holdfast.testing import VirtualClock, run_virtual
 
@@ -179,3 +180,37 @@ def test_a_worker_looks_at_all_when_it_starts_and_at_its_share_from_then_on():
         assert len(codes) == 2
 
     run_virtual(main)
+
+
+def test_others_come_in_between_the_pages_of_a_sweep():
+    async def scenario() -> None:
+        considered, most = 0, 0
+        app = hf.App("test", home="memory://")
+
+        @app.workflow
+        async def nap() -> None:
+            await hf.sleep(1)
+
+        async with app.worker():
+            host = app.runtime().host
+            assert host is not None
+            for number in range(2_500):
+                await host.home.store.write(Put(Item(f"wf#nap#{number}", status="READY", due_at=4_000_000_000_000)))
+
+            def check_at(*_args: object) -> None:
+                nonlocal considered
+                considered += 1
+
+            def turn() -> None:
+                nonlocal considered, most
+                considered, most = 0, max(most, considered)
+                asyncio.get_running_loop().call_soon(turn)
+
+            host.check_at = check_at  # type: ignore[method-assign]
+            sweeper = Sweeper(host)
+            turn()
+            await sweeper.sweep(3_000_000_000_000)
+            most = max(most, considered)
+        assert 0 < most <= 1_000
+
+    asyncio.run(scenario())

@@ -139,6 +139,7 @@ class Sweeper:
                         self._host.check(head.partition)
                     elif model is not None:
                         self._consider(head, living)
+                await asyncio.sleep(0)  # a store on a file answers at once: others come in between two pages
         except StoreUnusable as error:
             self._host.telemetry.emit("store_unusable", error=str(error))
             if not self.ruined.done():
