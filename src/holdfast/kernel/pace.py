@@ -49,29 +49,31 @@ class Gate:
         self._let_in()
 
     async def __aenter__(self) -> None:
-        while self._inside >= self._most:
-            place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(place)
-            try:
-                await place
-            except asyncio.CancelledError:
-                with contextlib.suppress(ValueError):
-                    self._waiting.remove(place)
-                self._let_in()  # it may have been told just now that there is room
-                raise
-        self._inside += 1
+        if self._inside < self._most:
+            self._inside += 1
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled():  # it had been let in just now
+                self._leave()
+            raise
 
     async def __aexit__(self, *_error: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
         self._inside -= 1
         self._let_in()
 
     def _let_in(self) -> None:
-        room = self._most - self._inside
-        while self._waiting and room > 0:
+        while self._waiting and self._inside < self._most:
             place = self._waiting.popleft()
             if not place.done():
+                self._inside += 1
                 place.set_result(None)
-                room -= 1
 
 
 class Pace:
