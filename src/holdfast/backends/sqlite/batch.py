@@ -28,7 +28,7 @@ from holdfast.backends.sqlite.transactions import Guard, GuardedCursor
 from holdfast.clock import elapsed_seconds
 from holdfast.containment import contained_call
 from holdfast.errors import InvalidInput, Refused, StoreUnusable
-from holdfast.items import ABSENT, HEAD, Condition, Item, Put, Update, Write, holds, place
+from holdfast.items import HEAD, Condition, Item, Put, Update, Write, holds, place
 
 Job = Callable[["BatchRunner"], Any]
 """Work inside the transaction other than a list of writes: atomic like a call, it returns any value."""
@@ -275,18 +275,21 @@ class BatchRunner:
 
     def _put_by_placeholder(self, index: int, write: Put, text: str, parameters: Sequence[Any]) -> None:
         """Put a head in place of a placeholder, or add one for an item that comes before its head."""
-        item, when = write.item, write.when
-        # Either the item exists and the condition does not hold, or the head's row was missing.
-        if (
-            item.sort != HEAD
-            and _holds_of_nothing(when)
-            and self._changes_a_row(ADD_PLACEHOLDER, (item.partition,))
-            and self._changes_a_row(text, parameters)
-        ):
-            return
-        found = self.find(item.partition, item.sort)
-        if found is not None or when != ABSENT or not self._changes_a_row(FILL_PLACEHOLDER, parameters):
-            raise Refused(index, found)
+        item, may_be_new = write.item, _holds_of_nothing(write.when)
+        if item.sort == HEAD:
+            found = self.find(item.partition, item.sort)
+            if found is None and may_be_new and self._changes_a_row(FILL_PLACEHOLDER, parameters):
+                return
+        else:
+            # Either the item exists and the condition does not hold, or the head's row was missing.
+            if (
+                may_be_new
+                and self._changes_a_row(ADD_PLACEHOLDER, (item.partition,))
+                and self._changes_a_row(text, parameters)
+            ):
+                return
+            found = self.find(item.partition, item.sort)
+        raise Refused(index, found)
 
     def find(self, partition: str, sort: str) -> Item | None:
         """The item as this transaction sees it."""
