@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.backends.aws.rough import RoughDatabase
 
-from holdfast.testing import MemoryDatabase, Scenario, crash_at_every_write
+from holdfast.testing import MemoryDatabase, Scenario, crash_at_every_write, pause_at_every_write
 from holdfast.testing.crashes import FAULTS, Report
 from holdfast.testing.faults import WriteFault
 
@@ -52,6 +52,15 @@ class Stage:
         every = len(self.faults) * report.writes
         assert report.points == min(every, self.most_points or every) > 0
         assert report.faults.counts.total() > report.points / 2, "faults that did not happen prove nothing"
+        return report
+
+    def pause(self, scenario: Scenario) -> Report:
+        """A stop at every write of one that is played here.
+
+        A request that was under way when its process was stopped is out of time: it fails, and is made again.
+        """
+        report = pause_at_every_write(replace(scenario, unsteady=scenario.unsteady or self.client is not None))
+        assert scenario.unsteady or report.faults.counts.total() == report.points
         return report
 
     def some(self, scenarios: Sequence[Scenario]) -> list[Scenario]:

@@ -14,7 +14,6 @@ from holdfast.testing import (
     crash_at_every_write,
     crash_twice,
     lag_at_every_write,
-    pause_at_every_write,
 )
 from holdfast.testing.crashes import DELAYS
 
@@ -43,7 +42,7 @@ def test_a_second_crash_during_the_recovery_changes_nothing(name: str, patient_s
 def test_a_zombie_at_any_write_changes_nothing_and_is_fenced(sampled_stage: Stage) -> None:
     fenced = points = 0
     for each in sampled_stage.some(SCENARIOS):
-        report = pause_at_every_write(each)
+        report = sampled_stage.pause(each)
         points += report.points
         fenced += report.events["fenced"]
     print(f"{points} zombies came back, {fenced} were fenced")

@@ -16,7 +16,6 @@ from holdfast.testing import (
     crash_at_every_write,
     crash_twice,
     lag_at_every_write,
-    pause_at_every_write,
     run_scenario,
 )
 from holdfast.testing.crashes import FAULTS
@@ -35,7 +34,7 @@ def test_a_second_crash_during_the_recovery_changes_nothing(patient_stage: Stage
 
 @pytest.mark.parametrize("each", DOCUMENT_SCENARIOS, ids=str)
 def test_a_zombie_at_any_write_changes_nothing(each: Scenario, patient_stage: Stage) -> None:
-    assert pause_at_every_write(patient_stage.on(each)).points > 0
+    assert patient_stage.pause(patient_stage.on(each)).points > 0
 
 
 @pytest.mark.parametrize("each", DOCUMENT_SCENARIOS, ids=str)

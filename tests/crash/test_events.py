@@ -16,7 +16,6 @@ from holdfast.testing import (
     Scenario,
     crash_at_every_write,
     crash_twice,
-    pause_at_every_write,
     run_scenario,
     run_swarm,
 )
@@ -42,7 +41,7 @@ def test_a_second_crash_during_the_recovery_changes_nothing() -> None:
 def test_a_zombie_at_any_write_changes_nothing_and_is_fenced(sampled_stage: Stage) -> None:
     fenced = points = 0
     for each in sampled_stage.some(ENUMERATED):
-        report = pause_at_every_write(each)
+        report = sampled_stage.pause(each)
         points += report.points
         fenced += report.events["fenced"]
     print(f"{points} zombies came back, {fenced} were fenced")

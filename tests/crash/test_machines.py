@@ -21,7 +21,7 @@ from holdfast.asl.stored.shelf import Shelf
 from holdfast.client import CallbackHandle
 from holdfast.errors import InvalidToken, StoreUnavailable
 from holdfast.http.states.versions import publish
-from holdfast.testing import Ledger, Scenario, lag_at_every_write, pause_at_every_write
+from holdfast.testing import Ledger, Scenario, lag_at_every_write
 from holdfast.testing.simulation import Histories
 from holdfast.testing.world import User
 
@@ -112,7 +112,7 @@ def test_a_crash_at_any_write_changes_nothing(each: Scenario, stage: Stage) -> N
 
 @BOTH
 def test_a_zombie_at_any_write_changes_nothing(each: Scenario, patient_stage: Stage) -> None:
-    assert pause_at_every_write(patient_stage.on(each)).points > 0
+    assert patient_stage.pause(patient_stage.on(each)).points > 0
 
 
 @BOTH
