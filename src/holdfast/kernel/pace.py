@@ -29,7 +29,7 @@ LATE_SHARE: Final = 4
 
 
 class Gate:
-    """Lets so many in at once, in the order in which they came; and only a few while it is narrow."""
+    """Lets a number in at once, in the order in which they came; and only a few while it is narrow."""
 
     __slots__ = ("_few", "_inside", "_most", "_waiting", "_wide")
 

@@ -19,7 +19,7 @@ from holdfast.ports import LATE_MS, Page
 PURGE_BATCH: Final = 500
 
 LATE_BEATS: Final = 15
-"""How often in the time of a lease renewals begin anew that are late."""
+"""How often in the time of a lease renewals that are late begin again."""
 
 BACKLOG_MS: Final = 60_000
 """How often a worker whose telemetry has a subscriber looks far enough ahead to report the backlog."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from holdfast.bounded import Bounded
 
@@ -11,6 +13,13 @@ if TYPE_CHECKING:
     from holdfast.kernel.wake import Checks
     from holdfast.ports import Invoker
 
+Alarm: TypeAlias = "tuple[float, int, str, Checks]"
+"""When it is due by the clock of the loop, a number by which those of one moment keep their order, the entity, and what
+checks it.
+"""
+
+FIRED_AT_ONCE: Final = 250
+"""Each begins a turn, which computes for some 0.1 ms before it waits for the store."""
 
 MOST_CALLED: Final = 10_000
 """Of how many entities it is remembered that a process was called for them."""
@@ -50,18 +59,31 @@ class Wakeups(Protocol):
 
 
 class LocalAlarms:
-    """In a process that stays: alarms on its loop for what is near; its sweep comes by in time for the rest."""
+    """In a process that stays: alarms on its loop for what is near; its sweep comes by in time for the rest.
+
+    All of them share one timer of the loop. Of many that are due at one moment, ``FIRED_AT_ONCE`` fire in a turn of the
+    loop, and the others in the turns that follow, so that it is not held up.
+    """
 
     def __init__(self, sweep_seconds: float) -> None:
         self._longest_seconds = 2 * sweep_seconds
-        self._alarms: dict[str, asyncio.TimerHandle] = {}
+        self._numbers = count()
+        self._alarms: dict[str, Alarm] = {}
+        self._by_time: list[Alarm] = []
+        """A heap. An alarm that is not among ``_alarms`` any more was cancelled."""
+        self._timer: asyncio.TimerHandle | None = None
 
     def check_at(self, host: Checks, partition: str, due_at: int) -> None:
         delay_seconds = max(0, due_at - host.clock.now_ms()) / 1000
         if delay_seconds > self._longest_seconds:
             return
-        self.cancel(partition)
-        self._alarms[partition] = asyncio.get_running_loop().call_later(delay_seconds, host.check, partition)
+        alarm = (asyncio.get_running_loop().time() + delay_seconds, next(self._numbers), partition, host)
+        self._alarms[partition] = alarm
+        heappush(self._by_time, alarm)
+        if len(self._by_time) > 2 * len(self._alarms) + FIRED_AT_ONCE:
+            self._by_time = sorted(self._alarms.values())
+        if self._timer is None or alarm[0] < self._timer.when():
+            self._set()
 
     def held(self, host: Checks, partition: str, until: int) -> None:
         self.check_at(host, partition, until + 1)  # at the very end of a lease it has not lapsed yet
@@ -77,13 +99,33 @@ class LocalAlarms:
         return False  # there is no moment from which on it would be worth waiting for
 
     def cancel(self, partition: str) -> None:
-        if (alarm := self._alarms.pop(partition, None)) is not None:
-            alarm.cancel()
+        self._alarms.pop(partition, None)
 
     def cancel_all(self) -> None:
-        for alarm in self._alarms.values():
-            alarm.cancel()
         self._alarms.clear()
+        self._by_time.clear()
+        self._set()
+
+    def _set(self) -> None:
+        """Set the timer to the next alarm."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._by_time:
+            self._timer = asyncio.get_running_loop().call_at(self._by_time[0][0], self._fire)
+
+    def _fire(self) -> None:
+        assert self._timer is not None, "only the timer fires"
+        now, self._timer = max(self._timer.when(), asyncio.get_running_loop().time()), None
+        fired = 0
+        while fired < FIRED_AT_ONCE and self._by_time and self._by_time[0][0] <= now:
+            alarm = heappop(self._by_time)
+            _, _, partition, host = alarm
+            if self._alarms.get(partition) is alarm:
+                del self._alarms[partition]
+                host.check(partition)
+                fired += 1
+        self._set()
 
 
 class Invocations:

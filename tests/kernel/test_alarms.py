@@ -1,0 +1,71 @@
+"""Alarms of one process: in order, once, not early, and not all in one turn of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from holdfast.kernel.wakeups import FIRED_AT_ONCE, LocalAlarms
+from holdfast.testing import VirtualClock, run_virtual
+
+SWEEP_SECONDS = 5.0
+
+
+@dataclass
+class Checked:
+    """Notes what is checked, and when."""
+
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    draining: bool = False
+    seen: list[tuple[str, int]] = field(default_factory=list)
+    began_ms: int = 0
+
+    def check(self, partition: str) -> bool:
+        self.seen.append((partition, self.clock.now_ms() - self.began_ms))
+        return True
+
+
+def test_they_fire_in_the_order_of_their_times_whatever_the_order_they_were_set_in():
+    async def main() -> list[tuple[str, int]]:
+        host, alarms = Checked(), LocalAlarms(SWEEP_SECONDS)
+        host.began_ms = host.clock.now_ms()
+        for name, after_ms in [("c", 300), ("a", 100), ("late", 60_000), ("b", 200), ("also b", 200), ("gone", 150)]:
+            alarms.check_at(host, name, host.began_ms + after_ms)
+        alarms.cancel("gone")
+        alarms.check_at(host, "c", host.began_ms + 400)  # instead of the one before
+        await asyncio.sleep(100)
+        return host.seen
+
+    assert run_virtual(main) == [("a", 100), ("b", 200), ("also b", 200), ("c", 400)]  # a sweep finds what is late
+
+
+def test_of_many_that_are_due_at_once_others_come_in_between():
+    async def main() -> list[int]:
+        host, alarms = Checked(), LocalAlarms(SWEEP_SECONDS)
+        for number in range(4 * FIRED_AT_ONCE):
+            alarms.check_at(host, str(number), host.clock.now_ms())
+        fired = [0]
+        while fired[-1] < 4 * FIRED_AT_ONCE:
+            await asyncio.sleep(0)
+            fired.append(len(host.seen))
+        assert [int(name) for name, _ in host.seen] == list(range(4 * FIRED_AT_ONCE))
+        return [after - before for before, after in zip(fired, fired[1:], strict=False)]
+
+    in_a_turn = run_virtual(main)
+    assert max(in_a_turn) == FIRED_AT_ONCE
+
+
+def test_nothing_is_kept_of_alarms_that_were_set_and_cancelled():
+    async def main() -> int:
+        host, alarms = Checked(), LocalAlarms(SWEEP_SECONDS)
+        alarms.check_at(host, "stays", host.clock.now_ms() + 9_000)
+        for number in range(10 * FIRED_AT_ONCE):
+            alarms.check_at(host, str(number), host.clock.now_ms() + 9_000)
+            alarms.cancel(str(number))
+        kept = len(alarms._by_time)
+        alarms.cancel_all()
+        await asyncio.sleep(20)
+        assert not host.seen
+        return kept
+
+    assert run_virtual(main) <= 2 * FIRED_AT_ONCE
