@@ -148,7 +148,8 @@ def too_rare(staff: Staff, given: argparse.Namespace) -> list[str]:
         found.append(f"{staff.counts['kills']} kills, not {given.kills}")
     if given.kills >= len(POINTS):
         found += [f"nobody was killed at {point}" for point in POINTS if not staff.counts[f"killed {point}"]]
-    if staff.counts["doubled"] < given.doubled * given.events * 0.4:
+    # Repeats of a process that is killed before it delivers them are not made, and on a busy machine that is many.
+    if staff.counts["doubled"] < given.doubled * given.events * 0.1:
         found.append(f"only {staff.counts['doubled']} deliveries arrived twice")
     return found
 
