@@ -11,7 +11,7 @@ VERSIONS := 3.11 3.12 3.13
 # The interpreter of .venv; the best one of this machine if none is named.
 PYTHON ?=
 NEWEST := $(lastword $(VERSIONS))
-PYTEST_OPTIONS ?= -n 3
+PYTEST_OPTIONS ?= -n 3 --dist worksteal
 # What draws the faults of the hostile DynamoDB that `make torture-aws` sets in front of the emulator at last.
 HOSTILE_SEED ?= 1
 NEAR_PYTHON := -m "not (aws or process or slow)" -k "not (sqlite or forgetful)" tests/codec tests/kernel tests/replay tests/runtime tests/test_containment.py \

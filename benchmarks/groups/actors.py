@@ -143,12 +143,12 @@ STATE_BYTES = 120
 """A counter's head, and a message to it, have about so many."""
 
 
-def bare_calls(params: Params) -> Any:
+async def bare_calls(params: Params) -> Any:
     """The states of so many calls in a bare loop."""
     return {"bare": bare.calls(params["folder"], bytes(STATE_BYTES), 64, 1_000, 64 * params["each"])}, {}
 
 
-def bare_messages(params: Params) -> Any:
+async def bare_messages(params: Params) -> Any:
     """The messages, and the states of their receivers, in a bare loop."""
     sent, applied = bare.sends(params["folder"], bytes(STATE_BYTES), 1_000, params["count"])
     return {"bare_sent": sent, "bare_applied": applied}, {}
