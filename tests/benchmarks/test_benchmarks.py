@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
+from benchmarks import groups
 from tests.backends.aws.local import missing
 from tests.infra.tools import lacking
 
@@ -86,3 +91,11 @@ def test_what_a_state_machine_costs_is_counted_and_stands_beside_the_list_price(
     assert rows["the same on Step Functions, list price"] == 150  # four states, start and end: six transitions
     assert rows["list price over ours"] == 150 / rows["a million checkouts on AWS"]
     assert rows["Map of 1,000 items, a task each"] > 0
+
+
+def test_each_bare_loop_runs_on_an_event_loop_which_the_store_needs() -> None:
+    modules = [import_module(f"benchmarks.groups.{each.name}") for each in iter_modules(groups.__path__)]
+    bare = [each for module in modules for name, each in vars(module).items() if re.match(r"bare(_|$)", name)]
+    loops = [each for each in bare if inspect.isfunction(each)]
+    assert len(loops) >= 5
+    assert all(map(inspect.iscoroutinefunction, loops))
