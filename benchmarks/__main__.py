@@ -31,7 +31,7 @@ Each figure is the median of several rounds in fresh processes. The ratio is to 
 to do the work, and above 1 where we are better. Numbers of two runs, or of two machines, do not compare: ratios do."""
 
 EXAMPLES = """examples:
-  python -m benchmarks                              all of it: twenty minutes, and benchmarks/results.json
+  python -m benchmarks                              all of it: about an hour, and benchmarks/results.json
   python -m benchmarks --only children --only timer some cases; results.json stays as it is
   python -m benchmarks --only aws                   beside AWS's durable SDK and Powertools, on DynamoDB Local
   python -m benchmarks --only asl-                  state machines, beside moto; python -m benchmarks.asl too
