@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+import uvloop
+
+from holdfast.clock import Clock, SystemClock
 from holdfast.kernel.wakeups import FIRED_AT_ONCE, LocalAlarms
 from holdfast.testing import VirtualClock, run_virtual
 
@@ -15,7 +18,7 @@ SWEEP_SECONDS = 5.0
 class Checked:
     """Notes what is checked, and when."""
 
-    clock: VirtualClock = field(default_factory=VirtualClock)
+    clock: Clock = field(default_factory=VirtualClock)
     draining: bool = False
     seen: list[tuple[str, int]] = field(default_factory=list)
     began_ms: int = 0
@@ -69,3 +72,18 @@ def test_nothing_is_kept_of_alarms_that_were_set_and_cancelled():
         return kept
 
     assert run_virtual(main) <= 2 * FIRED_AT_ONCE
+
+
+def test_they_fire_on_uvloop_of_which_a_timer_that_is_due_has_no_time():
+    async def main() -> list[str]:
+        host, alarms = Checked(SystemClock()), LocalAlarms(SWEEP_SECONDS)
+        now = host.clock.now_ms()
+        for number in range(3 * FIRED_AT_ONCE):
+            alarms.check_at(host, str(number), now + number % 3)
+            await asyncio.sleep(0)
+        async with asyncio.timeout(20):
+            while len(host.seen) < 3 * FIRED_AT_ONCE:
+                await asyncio.sleep(0.001)
+        return [name for name, _ in host.seen]
+
+    assert len(set(uvloop.run(main()))) == 3 * FIRED_AT_ONCE

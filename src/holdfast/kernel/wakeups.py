@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
@@ -71,7 +72,9 @@ class LocalAlarms:
         self._alarms: dict[str, Alarm] = {}
         self._by_time: list[Alarm] = []
         """A heap. An alarm that is not among ``_alarms`` any more was cancelled."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._fires_at = math.inf
+        """When the timer fires. uvloop makes of one that is due a handle which does not know its time."""
 
     def check_at(self, host: Checks, partition: str, due_at: int) -> None:
         delay_seconds = max(0, due_at - host.clock.now_ms()) / 1000
@@ -82,7 +85,7 @@ class LocalAlarms:
         heappush(self._by_time, alarm)
         if len(self._by_time) > 2 * len(self._alarms) + FIRED_AT_ONCE:
             self._by_time = sorted(self._alarms.values())
-        if self._timer is None or alarm[0] < self._timer.when():
+        if alarm[0] < self._fires_at:
             self._set()
 
     def held(self, host: Checks, partition: str, until: int) -> None:
@@ -110,13 +113,13 @@ class LocalAlarms:
         """Set the timer to the next alarm."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        self._timer, self._fires_at = None, math.inf
         if self._by_time:
-            self._timer = asyncio.get_running_loop().call_at(self._by_time[0][0], self._fire)
+            self._fires_at = self._by_time[0][0]
+            self._timer = asyncio.get_running_loop().call_at(self._fires_at, self._fire)
 
     def _fire(self) -> None:
-        assert self._timer is not None, "only the timer fires"
-        now, self._timer = max(self._timer.when(), asyncio.get_running_loop().time()), None
+        now = max(self._fires_at, asyncio.get_running_loop().time())
         fired = 0
         while fired < FIRED_AT_ONCE and self._by_time and self._by_time[0][0] <= now:
             alarm = heappop(self._by_time)
