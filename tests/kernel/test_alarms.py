@@ -87,3 +87,24 @@ def test_they_fire_on_uvloop_of_which_a_timer_that_is_due_has_no_time():
         return [name for name, _ in host.seen]
 
     assert len(set(uvloop.run(main()))) == 3 * FIRED_AT_ONCE
+
+
+def test_those_behind_one_that_fails_fire_too():
+    class Failing(Checked):
+        def check(self, partition: str) -> bool:
+            super().check(partition)
+            if partition == "bad":
+                raise ValueError("cannot be checked")
+            return True
+
+    async def main() -> list[str]:
+        host, alarms = Failing(), LocalAlarms(SWEEP_SECONDS)
+        now = host.clock.now_ms()
+        for name, after_ms in [("bad", 100), ("good", 100), ("later", 200)]:
+            alarms.check_at(host, name, now + after_ms)
+        await asyncio.sleep(1)
+        alarms.check_at(host, "at last", host.clock.now_ms() + 100)
+        await asyncio.sleep(1)
+        return [name for name, _ in host.seen]
+
+    assert run_virtual(main) == ["bad", "good", "later", "at last"]

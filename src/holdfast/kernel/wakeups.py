@@ -121,14 +121,16 @@ class LocalAlarms:
     def _fire(self) -> None:
         now = max(self._fires_at, asyncio.get_running_loop().time())
         fired = 0
-        while fired < FIRED_AT_ONCE and self._by_time and self._by_time[0][0] <= now:
-            alarm = heappop(self._by_time)
-            _, _, partition, host = alarm
-            if self._alarms.get(partition) is alarm:
-                del self._alarms[partition]
-                host.check(partition)
-                fired += 1
-        self._set()
+        try:
+            while fired < FIRED_AT_ONCE and self._by_time and self._by_time[0][0] <= now:
+                alarm = heappop(self._by_time)
+                _, _, partition, host = alarm
+                if self._alarms.get(partition) is alarm:
+                    del self._alarms[partition]
+                    fired += 1
+                    host.check(partition)
+        finally:  # one that cannot be checked is no reason for the others to wait
+            self._set()
 
 
 class Invocations:
