@@ -28,7 +28,7 @@ LATE_SHARE: Final = 4
 """Renewals are late when they take longer than this share of a lease: a quarter."""
 
 
-class Gate:
+class Turnstile:
     """Lets a number in at once, in the order in which they came; and only a few while it is narrow."""
 
     __slots__ = ("_few", "_inside", "_most", "_waiting", "_wide")
@@ -89,10 +89,10 @@ class Pace:
     def __init__(self, lease_ms: int, *, one_by_one: bool) -> None:
         self._late_seconds = lease_ms / 1000 / LATE_SHARE
         many = AT_ONCE if one_by_one else math.inf
-        self.calls = Gate(AT_ONCE, AT_ONCE)
-        self.claims = Gate(AT_ONCE, CLAIMS_WHILE_LATE)
-        self.creations = Gate(many, CREATIONS_WHILE_LATE if one_by_one else many)
-        self.renewals = Gate(many, many)
+        self.calls = Turnstile(AT_ONCE, AT_ONCE)
+        self.claims = Turnstile(AT_ONCE, CLAIMS_WHILE_LATE)
+        self.creations = Turnstile(many, CREATIONS_WHILE_LATE if one_by_one else many)
+        self.renewals = Turnstile(many, many)
         self.is_kept = True
         """Whether leases are renewed in time, so that more may begin."""
 

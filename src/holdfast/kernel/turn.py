@@ -35,7 +35,7 @@ async def run_turn(entity: E, stages: Stages[E], host: Host) -> None:
             return
         if entity.unloaded is not None:
             await stages.load(entity, entity.unloaded, host)
-            shown = True  # by the write that made it ours, be it of this turn or of one who begins it here
+            shown = True  # by the write that made it ours: the claim of this turn, or what began it here before
         while True:
             await receive(entity, stages, host, shown=shown)
             shown = False
