@@ -43,6 +43,9 @@ STANDS_NEVER: Final = (
     "DefinitionSubstitutions, or pass the file itself as the definition if it is to stay as it is"
 )
 
+MALFORMED: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
+"""What reading a part of a template raises that is not of the form that CloudFormation takes."""
+
 ALL_CHARACTERS: Final = 16 * DEFINITION_CHARACTERS
 """What the functions of a template make together, with what is only a part of another text."""
 
@@ -101,7 +104,7 @@ class Stack(Struct, frozen=True):
             return _FUNCTIONS[name](self, argument)
         except InvalidInput as error:
             raise _refused(at, str(error)) from None
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
+        except MALFORMED as error:
             raise _refused(at, f"{name} of a template does not take {compact(argument)[:100]}") from error
 
     def ref(self, name: Any) -> Any:
@@ -278,7 +281,7 @@ def holds(stack: Stack, name: Any) -> bool:
             truths[name] = _truth(stack, conditions[name])
         except InvalidInput:
             raise
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
+        except MALFORMED as error:
             told = f"condition {name!r} of the template cannot be read"
             raise InvalidInput(f"{told}: {compact(conditions[name])[:100]}") from error
     if (truth := truths[name]) is None:
