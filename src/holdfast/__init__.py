@@ -43,7 +43,7 @@ PUBLIC_NAMES = {
     "http.limits": "HttpLimits",
     "http.messages": "Request Response",
     "json_lines": "JsonLines",
-    "kernel.host": "Limits",
+    "kernel.limits": "Limits",
     "patterns.atomic": "Transaction",
     "patterns.batch": "SqsBatch",
     "patterns.blobs": "Blob",

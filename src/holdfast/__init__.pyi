@@ -83,7 +83,7 @@ from holdfast.http.limits import HttpLimits as HttpLimits
 from holdfast.http.messages import Request as Request
 from holdfast.http.messages import Response as Response
 from holdfast.json_lines import JsonLines as JsonLines
-from holdfast.kernel.host import Limits as Limits
+from holdfast.kernel.limits import Limits as Limits
 from holdfast.patterns.atomic import Transaction as Transaction
 from holdfast.patterns.batch import SqsBatch as SqsBatch
 from holdfast.patterns.blobs import Blob as Blob

@@ -28,7 +28,7 @@ from holdfast.flow.gates import check_queues
 from holdfast.flow.limits import limit
 from holdfast.hints import Hint, News
 from holdfast.http import serving
-from holdfast.kernel.host import Limits
+from holdfast.kernel.limits import Limits
 from holdfast.kernel.listeners import WakeListeners
 from holdfast.kernel.model import Model
 from holdfast.kernel.presence import Presence

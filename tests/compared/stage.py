@@ -9,7 +9,7 @@ from typing import Any
 from tests.compared.naive import Store
 
 from holdfast.app import App
-from holdfast.kernel.host import Limits
+from holdfast.kernel.limits import Limits
 from holdfast.testing import FaultsAt, Ledger, Process, World, run_virtual
 from holdfast.testing.faults import FailBefore
 from holdfast.testing.world import Database, swift

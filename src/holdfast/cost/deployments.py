@@ -23,7 +23,7 @@ from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.clock import Clock
 from holdfast.cost.metering import MeteringStore, metered
 from holdfast.cost.queue import Message, Requests, TrialQueue, event_of
-from holdfast.kernel.host import Limits
+from holdfast.kernel.limits import Limits
 from holdfast.ports import Home
 from holdfast.runtime.lambda_ import LambdaHandler
 

@@ -13,7 +13,7 @@ from holdfast.backends.aws.settings import Settings
 from holdfast.cost.deployments import Deployment, InFunction, InWorker
 from holdfast.cost.metering import DEFAULTS
 from holdfast.cost.ours import Used
-from holdfast.kernel.host import Limits
+from holdfast.kernel.limits import Limits
 
 PAUSE_SECONDS: Final = 60.0
 """The pause between two repetitions, so that each begins and ends by itself, like one of a million that are far apart.

@@ -11,7 +11,8 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from holdfast.clock import Clock
     from holdfast.coordination.inbox import Sender
-    from holdfast.kernel.host import Host, Limits
+    from holdfast.kernel.host import Host
+    from holdfast.kernel.limits import Limits
     from holdfast.kernel.listeners import WakeListeners
     from holdfast.kernel.presence import Presence
     from holdfast.ports import Home

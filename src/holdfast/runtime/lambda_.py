@@ -29,7 +29,8 @@ from holdfast.runtime.lambda_table import CleanUp, Order, Sweep, begin, finish
 from holdfast.runtime.shapes import Changes, Direct, FromBus, Messages, Ordered, recognised
 
 if TYPE_CHECKING:
-    from holdfast.kernel.host import Host, Limits
+    from holdfast.kernel.host import Host
+    from holdfast.kernel.limits import Limits
     from holdfast.kernel.wakeups import Wakeups
     from holdfast.messaging.arrivals import IncomingEvent
     from holdfast.ports import Home

@@ -8,7 +8,8 @@ import signal
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast import ids
-from holdfast.kernel.host import Host, Limits
+from holdfast.kernel.host import Host
+from holdfast.kernel.limits import Limits
 from holdfast.kernel.sweep import Sweeper
 from holdfast.runtime.threads import StepThreads
 from holdfast.workflows.programs import Workflows, shared_items

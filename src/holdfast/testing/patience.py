@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.kernel.host import Limits
+from holdfast.kernel.limits import Limits
 
 MONTH_SECONDS: Final = 30 * 86_400.0
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.items import Item
-from holdfast.kernel.host import Limits
+from holdfast.kernel.limits import Limits
 from holdfast.replay.entries import Cancelled, Done, Entry, Failed, Received
 from holdfast.testing.actor_oracles import described, is_actor
 from holdfast.testing.faults import NO_FAULTS, FailBefore, FailRead, FaultCounts, FaultPlan, LoseAnswer

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from holdfast import ids
 from holdfast.app import App
-from holdfast.kernel.host import Limits
+from holdfast.kernel.limits import Limits
 from holdfast.testing import happenings
 from holdfast.testing.chaos import LONGEST_DELAY_LEASES, Chaos
 from holdfast.testing.deploys import Deploys

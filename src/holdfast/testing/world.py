@@ -14,7 +14,7 @@ from holdfast.app import App
 from holdfast.backends.memory import open_memory_home
 from holdfast.errors import StoreUnavailable
 from holdfast.items import HEAD, Item
-from holdfast.kernel.host import Limits
+from holdfast.kernel.limits import Limits
 from holdfast.ports import Home
 from holdfast.telemetry import Telemetry
 from holdfast.testing.actor_oracles import ActorWatch, let_go
