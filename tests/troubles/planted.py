@@ -171,7 +171,7 @@ async def holding() -> None:
 
 @app.transaction
 def stop(cursor: hf.SqlCursor) -> None:
-    os.kill(os.getpid(), signal.SIGSTOP)
+    signal.raise_signal(signal.SIGSTOP)  # kill() may stop another thread first, and this one would commit meanwhile
 
 
 @app.workflow

@@ -57,8 +57,8 @@ def test_a_stopped_worker(holding):
 
 def test_a_worker_that_is_stopped_while_it_has_the_file_locked(stage, monkeypatch):
     monkeypatch.setattr(connection, "OPEN_WAIT_MS", 100)
-    asyncio.run(start_stopping(stage))
     worker = stage.worker()
+    asyncio.run(start_stopping(stage))
     told = stage.until_told("doctor", "fail  file")
     assert "stayed locked by another process" in told
     assert f"kill -CONT {worker.pid} continues process {worker.pid}" in told
