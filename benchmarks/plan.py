@@ -25,9 +25,9 @@ class Ours:
 class Dbos:
     """A function of ``peers/measure_dbos.py``. It is run once per journal mode and variant; the best variant counts.
 
-    ``variants`` are overrides of ``params`` by name: the ways in which the peer can do the same work. In
-    SQLite's default journal mode it is several times slower than in WAL: ``default_journal`` overrides ``params``
-    there, ``slow`` leaves that mode to the first round, and ``only_wal`` leaves it out.
+    ``variants`` are overrides of ``params`` by name: the ways in which the peer can do the same work. In SQLite's
+    default journal mode it is several times slower than in WAL, so only the first round has that: ``default_journal``
+    overrides ``params`` there, and ``only_wal`` leaves it out.
     """
 
     function: str
@@ -35,7 +35,6 @@ class Dbos:
     quick: Params = field(default_factory=dict)
     variants: dict[str, Params] = field(default_factory=lambda: {"": {}})
     default_journal: Params = field(default_factory=dict)
-    slow: bool = False
     only_wal: bool = False
 
 

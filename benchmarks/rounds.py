@@ -1,7 +1,8 @@
 """Measuring a case: rounds of ours, then the peers, each time in fresh processes on fresh files.
 
 Interleaving spreads what else goes on on the machine over both; the median of the rounds is reported, with the least
-and the most. Where a peer can do a thing in several ways, every round tries them all, and the best way counts.
+and the most. Where a peer can do a thing in several ways, the best way counts: the first round tries them all, and the
+others repeat those that were the best or near it.
 """
 
 from __future__ import annotations
@@ -14,20 +15,37 @@ import signal
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.emulator import child_environment
 from benchmarks.environment import DBOS, DURABLE, MOTO, POWERTOOLS, RESTATE, SCRIPTS, System
-from benchmarks.plan import IMPORTED, Better, Case, Dbos, Durable, Moto, Ours, Params, Peer, Powertools, Restate, Values
+from benchmarks.plan import (
+    IMPORTED,
+    Better,
+    Case,
+    Dbos,
+    Durable,
+    Moto,
+    Ours,
+    Params,
+    Peer,
+    Powertools,
+    Restate,
+    Row,
+    Values,
+)
 
 ROOT = Path(__file__).parents[1]
 MEASURE_IMPORT = SCRIPTS / "measure_import.py"
 
 LIMIT_SECONDS = 600
 """No measurement takes longer; one that does has hung."""
+
+NEAR_BEST = 1.3
+"""A way that was worse than the best by this factor is not tried again: rounds differ by less."""
 
 JOURNALS = {f"{DBOS.name}, default journal": False, f"{DBOS.name}, WAL": True}
 WEB_SERVERS = ("hypercorn", "granian")
@@ -59,6 +77,12 @@ class Samples:
             return None
         choose = max if better == "higher" else min
         return choose(ways.items(), key=lambda item: statistics.median(item[1]))
+
+    def is_near_best(self, way: str, rows: Sequence[Row]) -> bool:
+        """Whether a way was the best in one of these rows, or near it; and whether it is not known yet."""
+        figures = [(row, self.best(row.at_the_peer, row.better)) for row in rows]
+        known = [(self.values[row.at_the_peer].get(way), best[1]) for row, best in figures if best is not None]
+        return not known or any(own is None or _is_near(own, best) for own, best in known)
 
 
 @dataclass(slots=True)
@@ -111,6 +135,8 @@ class Rounds:
             return
         for name, way, params in runs_of(peer, number):
             samples = measured.peers.setdefault(name, Samples())
+            if number > 1 and not samples.is_near_best(way, measured.case.rows):
+                continue
             with _fresh(self.folder) as folder:
                 asked = {**params, **(peer.quick if self.quick else {}), **self._places(folder, measured.case)}
                 self._take_in(_peer_command(python, peer, asked), f"{name} {way}".strip(), way, samples, measured)
@@ -127,6 +153,11 @@ class Rounds:
         else:
             samples.add(answer["values"], answer["notes"], way)
             _tell(f" {name} {_brief(answer['values'])};")
+
+
+def _is_near(some: list[float], best: list[float]) -> bool:
+    least, most = sorted((statistics.median(some), statistics.median(best)))
+    return most <= NEAR_BEST * least
 
 
 def system_of(peer: Peer) -> System:
@@ -149,7 +180,7 @@ def runs_of(peer: Peer, number: int) -> Iterator[tuple[str, str, Params]]:
     match peer:
         case Dbos():
             for name, wal in JOURNALS.items():
-                if wal or not (peer.only_wal or (peer.slow and number > 1)):
+                if wal or (number == 1 and not peer.only_wal):
                     params = {**peer.params, **({} if wal else peer.default_journal), "wal": wal}
                     yield from ((name, way, {**params, **override}) for way, override in peer.variants.items())
         case Restate(function=function):

@@ -56,6 +56,6 @@ CASES = (
             Row("the same from a synchronous caller, p50", "ms", "lower", "sync_p50_ms", peer_metric="p50_ms"),
             Row("the same from a synchronous caller, p99", "ms", "lower", "sync_p99_ms", peer_metric="p99_ms"),
         ),
-        (Dbos("calls", AT_PEER, {"count": 50}, MODES, slow=True), Restate("calls", AT_PEER, {"count": 50})),
+        (Dbos("calls", AT_PEER, {"count": 50}, MODES), Restate("calls", AT_PEER, {"count": 50})),
     ),
 )

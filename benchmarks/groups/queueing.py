@@ -54,7 +54,6 @@ CASES = (
                     "8 threads": {"mode": "sync", "concurrency": 8},
                     "64 tasks": {"mode": "async", "concurrency": 64},
                 },
-                slow=True,
             ),
         ),
     ),
