@@ -49,6 +49,7 @@ class TestOffloadingFromMemory(StoreConformance):
     """Every body but the shortest is a blob, and the contract is kept."""
 
     large_bodies_are_late = True
+    histories = message_histories = 15  # what it wraps plays more of them
 
     async def open_store(self, folder: Path) -> Store:
         home = open_memory_home()
@@ -58,6 +59,7 @@ class TestOffloadingFromMemory(StoreConformance):
 
 class TestOffloadingFromSqlite(StoreConformance):
     large_bodies_are_late = True
+    histories = message_histories = 15
 
     async def open_store(self, folder: Path) -> Store:
         store = SqliteStore.open(str(folder / "home.db"))

@@ -29,6 +29,8 @@ def fresh(**options):
 
 
 class TestMeteringStore(StoreConformance):
+    histories = message_histories = 15  # what it wraps plays more of them
+
     async def open_store(self, folder: Path) -> Store:
         return fresh()[1]
 

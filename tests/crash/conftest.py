@@ -19,6 +19,7 @@ from holdfast.testing.world import MemoryDatabase
 HERE = Path(__file__).parent
 EVERYTHING = "HOLDFAST_TORTURE"
 SAMPLED_SHARE = 0.05
+SAMPLED_SHARE_IN_MEMORY = 0.25
 MOST_POINTS = 12
 
 
@@ -74,6 +75,12 @@ def sampled_stage(stage: Stage) -> Stage:
     if stage.client is None or EVERYTHING in os.environ:
         return stage
     return replace(stage, share=SAMPLED_SHARE)
+
+
+@pytest.fixture(params=["some", pytest.param("all", marks=pytest.mark.torture)])
+def memory_stage(request: pytest.FixtureRequest) -> Stage:
+    """In memory a sample of the scenarios, where each of them is played in another way too; all by ``make torture``."""
+    return Stage("memory", share=SAMPLED_SHARE_IN_MEMORY if request.param == "some" else 1.0)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,6 +6,7 @@ claim (``replay.settling``).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -14,11 +15,14 @@ from tests.crash.stage import Stage
 from tests.scenarios import SCENARIOS, scenario
 
 from holdfast.testing import Scenario, crash_twice, lag_at_every_write, pause_at_every_write
+from holdfast.testing.crashes import Report
 
 pytestmark = pytest.mark.usefixtures("billed")
 
 TWICE = ["sleeping", "callback", *(pytest.param(each, marks=pytest.mark.torture) for each in ("sequential", "signals"))]
 FENCED_AT_LEAST = 100
+
+Played = Callable[[Scenario], Report]
 
 
 def at_once(each: Scenario) -> Scenario:
@@ -36,11 +40,7 @@ def test_a_second_crash_during_the_recovery_changes_nothing(name: str) -> None:
     assert crash_twice(at_once(scenario(name))).points > 0
 
 
-def test_a_zombie_at_any_write_changes_nothing_and_is_fenced() -> None:
-    fenced = sum(pause_at_every_write(at_once(each)).events["fenced"] for each in SCENARIOS)
-    assert fenced >= FENCED_AT_LEAST, "zombies that never tried to write prove nothing"
-
-
-def test_a_process_that_hears_too_late_changes_nothing_and_is_fenced() -> None:
-    fenced = sum(lag_at_every_write(at_once(each)).events["fenced"] for each in SCENARIOS)
-    assert fenced >= FENCED_AT_LEAST
+@pytest.mark.parametrize("played", [pause_at_every_write, lag_at_every_write])
+def test_zombies_and_laggards_change_nothing_and_are_fenced(played: Played, memory_stage: Stage) -> None:
+    fenced = sum(played(at_once(each)).events["fenced"] for each in memory_stage.some(SCENARIOS))
+    assert fenced >= memory_stage.at_least(FENCED_AT_LEAST), "zombies that never tried to write prove nothing"

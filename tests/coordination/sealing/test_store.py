@@ -37,6 +37,8 @@ def sealed_home(home: Home) -> Home:
 class TestSealedStore(StoreConformance):
     """The contract is kept by a store that sees sealed bodies only."""
 
+    histories = message_histories = 15  # what it wraps plays more of them
+
     async def open_store(self, folder: Path) -> Store:
         return SealedStore(MemoryStore(MemoryData()), Envelope(Cipher(b"key")))
 
