@@ -29,6 +29,11 @@ INSERT INTO holdfast_entries (head, sort, revision, status, epoch, body) VALUES 
 """
 
 
+DUE = "SELECT partition, body FROM holdfast_heads WHERE due_at <= 1 ORDER BY due_at LIMIT ?"
+BEGIN = """
+UPDATE holdfast_heads SET revision = 2, owner = 'bare', lease_until = 1, due_at = 1 WHERE partition = ? AND revision = 1
+"""
+END_OF_BEGUN = END.replace("revision = 2", "revision = 3").replace("revision = 1", "revision = 2")
 STATE = "UPDATE holdfast_heads SET revision = revision + 1, body = ? WHERE partition = ?"
 TAKEN = "DELETE FROM holdfast_entries WHERE head = ? AND sort = ?"
 
@@ -135,6 +140,53 @@ def sends(folder: str, body: bytes, keys: int, count: int) -> tuple[float, float
         _commit(store, STATE, [(body, f"actor#bare-{key:06}") for key in range(keys)])
         _commit(store, TAKEN, [(1 + number % keys, f"i#{number:010}") for number in range(count)])
         return count / accepted, count / (time.perf_counter() - began)
+
+
+async def worked_off(folder: str, limit: int, count: int) -> float:
+    """Jobs of a backlog per second: as many begin in one commit as the limit says, and end in one."""
+    it = Workload(folder)
+    async with it.worker():
+        handle = await it.no_step.start(0)
+        await handle
+        body = await _body(it, partition_of(it.no_step.name, handle.id))
+    names = [(f"wf#no_step#bare-{number:08}",) for number in range(count)]
+    with _file(folder) as store:
+        _commit(store, START, [(*name, body) for name in names])
+        began = time.perf_counter()
+        for first in range(0, count, limit):
+            batch = names[first : first + limit]
+            _commit(store, BEGIN, batch)
+            _commit(store, END_OF_BEGUN, [(body, *name) for name in batch])
+        return count / (time.perf_counter() - began)
+
+
+async def woken(folder: str, count: int) -> float:
+    """Milliseconds for executions whose timers are due at one moment: one look, a commit with their claims, and one
+    with their ends.
+    """
+    it = Workload(folder)
+    async with it.worker():
+        handle = await it.nap.start(0)
+        await handle
+        body = await _body(it, partition_of(it.nap.name, handle.id))
+    with _file(folder) as store:
+        _commit(store, START, [(f"wf#nap#bare-{number:08}", body) for number in range(count)])
+        began = time.perf_counter()
+        due = store.runner.connection.execute(DUE, (count,)).fetchall()
+        _commit(store, BEGIN, [(name,) for name, _ in due])
+        _commit(store, END_OF_BEGUN, [(body, name) for name, body in due])
+        return (time.perf_counter() - began) * 1e3
+
+
+def appends(folder: str, body: bytes, writers: int, count: int) -> float:
+    """Events per second: one to a stream each, in commits of as many as there are writers."""
+    rows = [(1 + number % writers, f"e#{number:020}", body) for number in range(count)]
+    with _file(folder) as store:
+        _commit(store, START, [(f"bare-{number:06}", b"") for number in range(writers)])
+        began = time.perf_counter()
+        for first in range(0, count, writers):
+            _commit(store, APPEND, rows[first : first + writers])
+        return count / (time.perf_counter() - began)
 
 
 async def _body(it: Workload, place: str) -> bytes:

@@ -8,6 +8,8 @@ from collections import Counter
 from typing import Any
 
 import holdfast as hf
+from benchmarks import bare
+from benchmarks.groups.throughput import BARE
 from benchmarks.plan import Case, Dbos, Ours, Params, Row
 from benchmarks.workload import Workload, in_lanes, percentile, rss_mb
 
@@ -29,6 +31,11 @@ async def limited(params: Params) -> Any:
             done = time.perf_counter() - began
             await it.check_completed(limited_no_step, count)
     return {"enqueued_s": count / took, "done_s": count / done}, it.settings
+
+
+async def bare_limited(params: Params) -> Any:
+    """The beginnings and the ends of the same jobs in a bare loop."""
+    return {"bare_s": await bare.worked_off(params["folder"], params["limit"], params["count"])}, {}
 
 
 async def soon(params: Params) -> Any:
@@ -131,10 +138,14 @@ CASES = (
     Case(
         "queue with a limit",
         "flow",
-        (Ours("limited", {"limit": 64, "count": 10_000}, {"count": 1_000}),),
+        (
+            Ours("limited", {"limit": 64, "count": 10_000}, {"count": 1_000}),
+            Ours("bare_limited", {"limit": 64, "count": 10_000}, {"count": 1_000}),
+        ),
         (
             Row("started into a queue, 64 callers", "workflows/s", "higher", "enqueued_s"),
             Row("done, limit 64, once a worker opens", "workflows/s", "higher", "done_s", aim=4_000),
+            Row(f"done, limit 64, next to {BARE}", "×", "higher", "done_s", over="bare_s", peer_metric=""),
         ),
         (
             Dbos(

@@ -12,7 +12,10 @@ from typing import Any
 from uuid import uuid4
 
 import holdfast as hf
+from benchmarks import bare
+from benchmarks.groups.throughput import BARE
 from benchmarks.plan import Case, Ours, Params, Row
+from holdfast.coordination.stream.record import EVENT_PREFIX
 
 STATE = b'{"cents":12345,"by":"somebody with a name","at":"2026-11-05T12:30:00Z"}'
 FULL = 2
@@ -62,6 +65,23 @@ async def _fill(streams: hf.Streams[Deposited], writers: int, each: int) -> None
     await asyncio.gather(*(write(number) for number in range(writers)))
 
 
+async def bare_appends(params: Params) -> Any:
+    """As many events of the same bytes in a bare loop, of all writers and of one."""
+    app = hf.App("bench", home=f"sqlite:///{Path(params['folder']) / 'one.db'}")
+    streams = app.streams(Deposited)
+    async with app:
+        await _fill(streams, 1, 1)
+        stored = await app.runtime().home.store.query(streams.at("0").place.partition, prefix=EVENT_PREFIX)
+    body, writers = stored.items[0].body, params["writers"]
+    together, alone = Path(params["folder"]) / "together", Path(params["folder"]) / "alone"
+    together.mkdir()
+    alone.mkdir()
+    return {
+        "bare": bare.appends(str(together), body, writers, writers * params["each"]),
+        "bare_alone": bare.appends(str(alone), body, 1, params["alone"]),
+    }, {}
+
+
 def recorder(params: Params) -> Any:
     """Theirs: the same, by threads, as the library is used; its journal is WAL, its commits are synced."""
     from eventsourcing.persistence import StoredEvent
@@ -109,13 +129,16 @@ CASES = (
         "streams",
         ours=(
             Ours("appends", OURS, quick={"each": 20, "alone": 200}),
+            Ours("bare_appends", OURS, quick={"each": 20, "alone": 200}),
             Ours("recorder", THEIRS, quick={"each": 20, "alone": 100}),
         ),
         rows=(
             Row("events appended, 64 writers", "events/s", "higher", "apart"),
+            Row(f"events appended, 64 writers, next to {BARE}", "×", "higher", "apart", over="bare"),
             Row("the same, with one order of all events", "events/s", "higher", "ordered"),
             Row("the same by eventsourcing's recorder, 8 threads", "events/s", "higher", "theirs"),
             Row("events appended, one writer", "events/s", "higher", "apart_alone"),
+            Row(f"events appended, one writer, next to {BARE}", "×", "higher", "apart_alone", over="bare_alone"),
             Row("the same, with one order of all events (1)", "events/s", "higher", "ordered_alone"),
             Row("the same by eventsourcing's recorder (1)", "events/s", "higher", "theirs_alone"),
             Row("events read from one stream", "events/s", "higher", "apart_read"),

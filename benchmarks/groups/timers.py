@@ -7,6 +7,8 @@ import statistics
 import time
 from typing import Any
 
+from benchmarks import bare
+from benchmarks.groups.throughput import BARE
 from benchmarks.plan import Case, Dbos, Ours, Params, Restate, Row
 from benchmarks.workload import Workload
 
@@ -23,16 +25,22 @@ async def timers(params: Params) -> Any:
     return {"late_ms": statistics.median(late) * 1e3, "latest_ms": max(late) * 1e3}, it.settings
 
 
+async def bare_timers(params: Params) -> Any:
+    """What is written for as many in a bare loop."""
+    return {"bare_ms": await bare.woken(params["folder"], params["count"])}, {}
+
+
 def _case(name: str, count: int, seconds: float, times: int, aim: float) -> Case:
     params, quick = {"count": count, "times": times, "seconds": seconds}, {"times": 1, "seconds": seconds / 2}
     rows = (
         Row(f"{name}, median", "ms late", "lower", "late_ms", aim=aim),
         Row(f"{name}, the latest", "ms late", "lower", "latest_ms"),
+        Row(f"{name}, the latest, next to {BARE}", "×", "lower", "latest_ms", over="bare_ms", peer_metric=""),
     )
     return Case(
         f"timers-{count}",
         "timers",
-        (Ours("timers", params, quick),),
+        (Ours("timers", params, quick), Ours("bare_timers", params, quick)),
         rows,
         (Dbos("timers", params, quick, only_wal=True), Restate("timers", params, quick)),
     )

@@ -40,7 +40,7 @@ async def test_a_commit_for_each_batch(tmp_path: Path, monkeypatch) -> None:
     assert commits == [4, 4, 4, 4, 2, 2]
 
 
-async def test_the_rows_of_starts_children_steps_and_actors(tmp_path: Path) -> None:
+async def test_the_rows_of_starts_children_steps_actors_queues_timers_and_streams(tmp_path: Path) -> None:
     counted = "SELECT (SELECT count(*) FROM holdfast_heads), (SELECT count(*) FROM holdfast_entries)"
 
     def folder(name: str) -> str:
@@ -52,8 +52,15 @@ async def test_the_rows_of_starts_children_steps_and_actors(tmp_path: Path) -> N
     assert await bare.parallel(folder("parallel"), count=10) > 0
     assert bare.calls(folder("calls"), b"state", lanes=4, keys=3, count=10) > 0
     assert min(bare.sends(folder("sends"), b"state", keys=3, count=10)) > 0
+    assert await bare.worked_off(folder("worked off"), limit=4, count=10) > 0
+    assert await bare.woken(folder("woken"), count=10) > 0
+    assert bare.appends(folder("appends"), b"event", writers=4, count=10) > 0
     found = {each.name: read(each / "bare.db", counted)[0] for each in tmp_path.iterdir()}
-    assert found["starts"] == found["children"] == (10, 0)
+    assert found["starts"] == found["children"] == found["worked off"] == found["woken"] == (10, 0)
+    assert found["appends"] == (4, 10)
+    for name in ("worked off", "woken"):
+        ended = "SELECT DISTINCT status, revision, owner FROM holdfast_heads"
+        assert read(tmp_path / name / "bare.db", ended) == [("COMPLETED", 3, None)]
     (ours,) = read(tmp_path / "parallel" / "bench.db", "SELECT count(*) FROM holdfast_entries WHERE sort LIKE 'j#%'")
     assert found["parallel"] == (1, ours[0])
     assert (found["calls"], found["sends"]) == ((3, 0), (3, 0)), "messages that are applied are gone"
