@@ -123,3 +123,48 @@ async def test_numbers_that_make_no_sense_are_refused_and_change_nothing(numbers
         with pytest.raises(hf.InvalidInput):
             await mail(app).change(**numbers)
         assert (await mail(app).status()).limit == 2
+
+
+async def test_what_is_started_after_a_pause_waits(app, stay, eventually) -> None:
+    letter = declare(app, stay, limit=2)
+    async with app.worker():
+        for number in range(5):
+            await mail(app).pause()
+            (handle,) = await start(letter, f"a-{number}")
+            assert (await handle.status()).status == "QUEUED"
+            await mail(app).resume()
+            stay.go()
+            await handle
+            await eventually(lambda: _is_free(app))
+
+
+async def test_what_is_started_after_a_lower_limit_waits_until_enough_have_ended(app, stay, eventually) -> None:
+    letter = declare(app, stay, limit=4)
+    async with app.worker():
+        first = await start(letter, "a-0", "a-1")
+        await eventually(lambda: len(stay.inside) == 2)
+        await mail(app).change(limit=1)
+        (last,) = await start(letter, "a-2")
+        assert (await last.status()).status == "QUEUED"
+        stay.go(3)
+        await asyncio.gather(*first, last)
+        assert stay.most == 2
+
+
+async def test_what_is_started_after_a_lower_rate_waits_for_its_token(app, stay) -> None:
+    letter = declare(app, stay)
+    async with app.worker():
+        stay.go(2)
+        (first,) = await start(letter, "a-0")
+        await first
+        await mail(app).change(rate=hf.Rate(1, per="1h"))
+        first, second = await start(letter, "a-1", "a-2")
+        await first
+        assert (await second.status()).status == "QUEUED"
+        await mail(app).reset()
+        stay.go()
+        await second
+
+
+async def _is_free(app: hf.App) -> bool:
+    return (await mail(app).status()).slots == ()

@@ -122,6 +122,6 @@ def at_once(partition: str, queued: Queueing, queue: Queue, host: Host | None) -
 
 
 def _is_calm(books: Books) -> bool:
-    """Whether nothing waits, as far as is known here, and nothing is being written."""
-    waits = books.lookup or books.came or books.purges or books.waiting
+    """Whether nothing waits, as far as is known here, the numbers are known, and nothing is being written."""
+    waits = books.lookup or books.came or books.purges or books.waiting or books.is_stale
     return not (waits or books.rests or books.writing.locked()) and len(books.held) < MOST_HELD

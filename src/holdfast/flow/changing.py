@@ -10,6 +10,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.errors import InvalidState, NotFound, Refused
+from holdfast.flow.gate import Gate
 from holdfast.flow.record import PLACE_PREFIX, SETTINGS, make_due, name_of, shards_of, since_of, waiting_of
 from holdfast.flow.settings import AS_DECLARED, Purge, Settings, decode_settings, encode_settings
 from holdfast.kernel.wake import wake
@@ -40,9 +41,10 @@ Amend = Callable[[Settings], Settings]
 
 
 async def change(runtime: Runtime, partition: str, numbers: Mapping[str, Any]) -> None:
-    """Change settings of a queue, by their names. Raises ``NotFound``."""
-    await _amend(runtime.home, partition, lambda settings: replace(settings, **numbers), runtime.clock.now_ms())
-    wake(partition, runtime.home, runtime.host)
+    """Change settings of a queue, by their names. What this process lets begin afterwards begins by them. Raises
+    ``NotFound``.
+    """
+    await _order(runtime, partition, lambda settings: replace(settings, **numbers), runtime.clock.now_ms())
 
 
 async def order_purge(runtime: Runtime, partition: str, key: str | None) -> None:
@@ -53,8 +55,7 @@ async def order_purge(runtime: Runtime, partition: str, key: str | None) -> None
     """
     now = runtime.clock.now_ms()
     order = Purge(key, now - 1, later=await _come_later(runtime.home, partition, key, now))
-    await _amend(runtime.home, partition, partial(_with_order, order, partition), now)
-    wake(partition, runtime.home, runtime.host)
+    await _order(runtime, partition, partial(_with_order, order, partition), now)
 
 
 async def note_done(gate: str, done: Collection[Purge], host: Host) -> None:
@@ -69,6 +70,21 @@ async def note_done(gate: str, done: Collection[Purge], host: Host) -> None:
 def in_force(purges: Sequence[Purge], now: int) -> tuple[Purge, ...]:
     """The orders that are not done, or were given not long ago: a place may show itself late."""
     return tuple(each for each in purges if not each.done or each.until + LATE_MS > now)
+
+
+async def _order(runtime: Runtime, partition: str, change: Amend, now: int) -> None:
+    """Write settings, and tell the worker that decides: it may be this one, with a round under way."""
+    try:
+        await _amend(runtime.home, partition, change, now)
+    finally:  # if the answer was lost, they may be there
+        if (gate := _gate_here(runtime, partition)) is not None:
+            gate.has_other_settings()
+        wake(partition, runtime.home, runtime.host)
+
+
+def _gate_here(runtime: Runtime, partition: str) -> Gate | None:
+    gate = None if runtime.host is None else runtime.host.entities.get(partition)
+    return gate if isinstance(gate, Gate) else None
 
 
 async def _amend(home: Home, partition: str, change: Amend, due_at: int | None) -> None:

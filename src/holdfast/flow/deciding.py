@@ -170,10 +170,14 @@ def _is_over(head: Item, slot: Slot, closed: Sequence[str]) -> bool:
 
 
 async def _choose(gate: Gate, decision: Decision, host: Host) -> int:
-    """Choose who begins. Those whose heads do not wait any more give their slots and tokens back."""
+    """Choose who begins. Those whose heads do not wait any more give their slots and tokens back. None is
+    chosen by numbers that this process has changed since they were read.
+    """
     books, now = gate.open_books, host.clock.now_ms()
     picked: list[Waiting] = []
-    while len(picked) < MOST_CHOSEN and (waiting := books.chooser.pick(now * 1000)) is not None:
+    while (
+        not books.is_changed and len(picked) < MOST_CHOSEN and (waiting := books.chooser.pick(now * 1000)) is not None
+    ):
         picked.append(waiting)
     for waiting, head in zip(picked, await heads_of([each.partition for each in picked], host.home), strict=True):
         slot, waits = books.held.get(waiting.partition), as_the_head_says(waiting, head, gate, host)

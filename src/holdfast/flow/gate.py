@@ -45,6 +45,7 @@ class Books(Struct):
     it, and what has come since is for the next hold of the lease. ``writing`` is held while the head of the queue is
     being written: each write has all of it, so no two may be under way. ``starting`` are the executions that begin by
     the very write that creates them, and ``freed_at`` is when a slot became free that the head still has.
+    ``is_stale``: a wake-up has come since the settings were read. ``is_changed``: this process has changed them since.
     """
 
     held: dict[str, Slot]
@@ -73,6 +74,8 @@ class Books(Struct):
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     starting: set[str] = set()
     freed_at: int | None = None
+    is_stale: bool = False
+    is_changed: bool = False
 
     @property
     def waiting(self) -> int:
@@ -164,6 +167,12 @@ class Gate(Entity):
     def interrupt(self) -> None:
         self.wake()
 
+    def notify(self) -> None:
+        """See ``Entity``. It may be for other numbers: nothing begins at once by those in memory."""
+        if self.books is not None:
+            self.books.is_stale = True
+        super().notify()
+
     # ── Hints from this process ─────────────────────────────────────────────────────────────────────────────────────
 
     def decides_by(self, head: Item, owner: str) -> bool:
@@ -182,6 +191,11 @@ class Gate(Entity):
         self.books.came.append(waiting)
         self.wake()
         return True
+
+    def has_other_settings(self) -> None:
+        """Settings were changed, durably or perhaps so: nothing is chosen by those in memory. A wake-up follows."""
+        if self.books is not None:
+            self.books.is_changed = True
 
     def has_left(self, place: str) -> None:
         """What waited at this place waits no more, durably."""

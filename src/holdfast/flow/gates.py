@@ -105,8 +105,9 @@ class Gates(Struct, frozen=True, kw_only=True):
 
     async def receive(self, entity: Gate, _head: Item | None, host: Host, /) -> None:
         """See ``Stages``. What has come is not known: a place, or another number."""
-        books, settings = entity.open_books, await _settings(entity.partition, host)
-        books.lookup = True
+        books = entity.open_books
+        books.lookup, books.is_stale, books.is_changed = True, False, False  # what comes from here on is read again
+        settings = await _settings(entity.partition, host)
         take_in(books, settings.purges, host.clock.now_ms())
         if (rules := settings.over(self._declared(entity.partition).rules)) != books.chooser.rules:
             books.chooser.change(rules)
