@@ -12,12 +12,11 @@ from holdfast.cli.numbers import given, shown_number, shown_rate
 from holdfast.cli.output import bold, plain, shown_moment, table
 from holdfast.cli.queue import change_and_tell, name_argument
 from holdfast.cli.session import Session, examples, on_home
-from holdfast.commands.limit import ChangeLimit, ListLimits, OnLimit, ResetLimit, ShowLimit
+from holdfast.commands.limit import NUMBERS, ChangeLimit, ListLimits, OnLimit, ResetLimit, ShowLimit
 from holdfast.flow.overrides import LimitStatus
 
 HEADINGS: Final = ("APP", "LIMIT", "PERMITS", "LENT", "RATE", "WAIT", "PROCESSES")
 LOANS: Final = ("PERMITS", "WAIT", "UNTIL (UTC)", "PROCESS")
-NUMBERS: Final = ("permits", "rate")
 
 
 @click.group("limit")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -13,13 +14,15 @@ from holdfast.commands.numbers import GivenRate, given_rate, told_change
 from holdfast.commands.queue import LISTED, app_and_name
 from holdfast.commands.right import Right
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.flow.limits import numbers_of, partition_of
+from holdfast.flow.limits import change, check_limit_key, numbers_of, partition_of
 from holdfast.flow.overrides import AS_IT_IS_DECLARED, LimitStatus, override, status_of
-from holdfast.keys import check_id, check_limit
+from holdfast.keys import check_limit
 
 if TYPE_CHECKING:
-    from holdfast.flow.lending import Numbers
+    from holdfast.flow.limits import Limit
     from holdfast.messaging.declarations import Publishes
+
+NUMBERS: Final = ("permits", "rate")
 
 MOST_KEYS: Final = 100
 """The most keys that are told of one limit."""
@@ -66,11 +69,10 @@ class ShowLimit(Command[LimitStatus], frozen=True, tag="limit-show"):
         return self.limit
 
     async def perform(self, context: Context) -> LimitStatus:
-        if self.key:
-            check_id("the key of a limit", self.key)
+        check_limit_key(self.key)
         partition, declared = await _found(context.app, self.limit)
-        most = 0 if self.key else MOST_KEYS
-        return await status_of(context.app.runtime(), partition, self.key, declared, most_keys=most)
+        numbers, most = None if declared is None else declared.numbers, 0 if self.key else MOST_KEYS
+        return await status_of(context.app.runtime(), partition, self.key, numbers, most_keys=most)
 
 
 class ChangeLimit(OnLimit, frozen=True, tag="limit-set"):
@@ -89,23 +91,29 @@ class ChangeLimit(OnLimit, frozen=True, tag="limit-set"):
     async def perform(self, context: Context) -> None:
         self.check(context)
         numbers = numbers_of(self.permits, given_rate(self.rate))
-        partition, _ = await _found(context.app, self.limit)
-        await override(context.app.runtime(), partition, numbers)
+        await _change(context, self.limit, numbers)
 
 
 class ResetLimit(OnLimit, frozen=True, tag="limit-reset"):
     """Have the numbers be those of the code again."""
 
     async def perform(self, context: Context) -> None:
-        partition, _ = await _found(context.app, self.limit)
-        await override(context.app.runtime(), partition, AS_IT_IS_DECLARED)
+        await _change(context, self.limit, AS_IT_IS_DECLARED)
 
 
-async def _found(app: Publishes, name: str) -> tuple[str, Numbers | None]:
-    """The limit of this name, and its numbers if its code is here. Raises ``NotFound``."""
+async def _change(context: Context, name: str, numbers: Mapping[str, Any]) -> None:
+    partition, declared = await _found(context.app, name)
+    if declared is None:
+        await override(context.app.runtime(), partition, numbers)
+    else:
+        await change(context.app.runtime(), declared, numbers)
+
+
+async def _found(app: Publishes, name: str) -> tuple[str, Limit | None]:
+    """The limit of this name, as it is declared if its code is here. Raises ``NotFound``."""
     of, limit = app_and_name("limit", name)
     partition = partition_of(of or app.name, limit)
-    declared = {each.partition: each.numbers for each in app.registry.limits.values()}
+    declared: dict[str, Limit] = {each.partition: each for each in app.registry.limits.values()}
     if partition not in declared and not (await app.runtime().home.store.query(partition, limit=1)).items:
         known = ", ".join(sorted(app.registry.limits))
         raise NotFound(

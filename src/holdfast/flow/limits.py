@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from msgspec import UNSET, Struct, UnsetType
@@ -19,7 +19,8 @@ from holdfast.flow.overrides import AS_IT_IS_DECLARED, LimitStatus, override, st
 from holdfast.flow.permits import Wanted
 from holdfast.flow.rates import Rate
 from holdfast.flow.settings import stored_rate
-from holdfast.kernel.runtime import Connect, Declares
+from holdfast.flow.together import Need, Together, check_bursts, check_change
+from holdfast.kernel.runtime import Connect, Declares, Runtime
 from holdfast.keys import LIMITS, check_id, check_name
 
 MOST_PERMITS: Final = 100_000
@@ -64,6 +65,8 @@ class Limit:
     name: str
     numbers: Numbers
     connect: Connect
+    together: list[Together] = field(default_factory=list[Together])
+    """What needs this limit and others in the same moment."""
 
     @property
     def partition(self) -> str:
@@ -82,7 +85,8 @@ class Limit:
         return LimitUse(self, key, weight)
 
     async def status(self, key: str = "") -> LimitStatus:
-        """How it stands, or a key of it: the numbers that hold, and what each process has."""
+        """How it stands, or a key of it: the numbers that hold, and what each process has. Raises ``InvalidInput``."""
+        check_limit_key(key)
         return await status_of(self.connect(), self.partition, key, self.numbers)
 
     async def change(self, *, permits: int | UnsetType | None = UNSET, rate: Rate | UnsetType | None = UNSET) -> None:
@@ -91,13 +95,25 @@ class Limit:
 
             await openai.change(permits=4, rate=hf.Rate(30, per="1m"))
 
-        Raises ``InvalidInput``.
+        Raises ``InvalidInput``, also if calls that need tokens of this and another limit could wait for ever.
         """
-        await override(self.connect(), self.partition, numbers_of(permits, rate))
+        await change(self.connect(), self, numbers_of(permits, rate))
 
     async def reset(self) -> None:
-        """Have the numbers be those of the code again."""
-        await override(self.connect(), self.partition, AS_IT_IS_DECLARED)
+        """Have the numbers be those of the code again. Raises as ``change``."""
+        await change(self.connect(), self, AS_IT_IS_DECLARED)
+
+
+async def change(runtime: Runtime, limit: Limit, numbers: Mapping[str, Any]) -> None:
+    """Change numbers of a limit whose code is here. Raises ``InvalidInput`` if calls could wait for ever by them."""
+    await check_change(runtime.home.store, limit.partition, numbers, limit.together)
+    await override(runtime, limit.partition, numbers)
+
+
+def check_limit_key(key: str) -> None:
+    """Raise ``InvalidInput`` if this is no key of a limit; empty is that of calls without one."""
+    if key != "":
+        check_id("the key of a limit", key)
 
 
 def limit(app: Declares, name: str, *, permits: int | None = None, rate: Rate | None = None) -> Limit:
@@ -131,19 +147,18 @@ def uses_of(limit: AnyLimit | None, what: str) -> tuple[LimitUse, ...]:
         raise InvalidInput(f"the limit of {what} is what app.limit(...) returns, or a list of such, not {limit!r}")
     if len({each.limit.partition for each in uses}) < len(uses):
         raise InvalidInput(f"{what} names one limit twice: it would wait for itself")
-    _check_bursts(((each, each.weight if isinstance(each.weight, int) else 1) for each in uses), what)
+    weighted = [(each, each.weight if isinstance(each.weight, int) else 1) for each in uses]
+    _check_bursts(weighted, what)
+    if len(uses) > 1:
+        needs = (Need(use.limit.name, use.limit.partition, use.limit.numbers, weight) for use, weight in weighted)
+        together = Together(what, tuple(needs))
+        for each in uses:
+            each.limit.together.append(together)
     return uses
 
 
 def _check_bursts(weighted: Iterable[tuple[LimitUse, int]], what: str) -> None:
-    """A token that is not smaller than the burst can be used at one moment only. Two such moments may never meet."""
-    rates = [(use.limit, use.limit.numbers.rate, weight) for use, weight in weighted]
-    bare = [(limit.name, weight) for limit, rate, weight in rates if rate is not None and weight >= rate.burst]
-    if len(bare) > 1:
-        raise InvalidInput(
-            f"{what} needs tokens of several rates at the same moment, {' and '.join(repr(name) for name, _ in bare)}: "
-            f"give all but one of them a burst larger than a call, {' and '.join(f'{each:,}' for _, each in bare)}"
-        )
+    check_bursts(((use.limit.name, use.limit.numbers.rate, weight) for use, weight in weighted), what)
 
 
 def check_uses(uses: Sequence[LimitUse], parameters: Sequence[str], what: str) -> None:

@@ -84,9 +84,11 @@ class LimitStatus(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
 
 
-async def read_numbers(partition: str, declared: Numbers, store: Store) -> Numbers:
-    """The numbers of a limit that hold now."""
-    return _overrides_in(await store.get(partition, SETTINGS)).over(declared)
+async def read_numbers(
+    partition: str, declared: Numbers, store: Store, changed: Mapping[str, Any] | None = None
+) -> Numbers:
+    """The numbers of a limit that hold now, or would once some of them are ``changed``."""
+    return replace(_overrides_in(await store.get(partition, SETTINGS)), **(changed or {})).over(declared)
 
 
 async def status_of(
