@@ -375,6 +375,25 @@ async def test_an_execution_of_a_queue_is_forked_into_it(app: hf.App, stay: Stay
         assert await asyncio.gather(second, forked) == ["a-1", "a-0"]
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"queue": "mail"}, "what app.queue"),
+        ({"queue_key": "to"}, "of no use without a queue"),
+        ({"queue_key": "tenant.id"}, "no parameter of it; it has: to"),
+        ({"queue_key": ""}, "a path from a parameter"),
+    ],
+)
+def test_a_queue_that_does_not_fit_its_workflow_is_refused_where_it_is_declared(given, told) -> None:
+    app = hf.App("shop")
+    queue = app.queue("mail")
+
+    async def letter(to: str) -> None: ...
+
+    with pytest.raises(hf.InvalidInput, match=told):
+        app.workflow(letter, **({"queue": queue, **given} if given != {"queue_key": "to"} else given))
+
+
 async def test_a_workflow_without_a_queue_refuses_a_place(app: hf.App) -> None:
     @app.workflow
     async def plain() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -204,15 +204,32 @@ def check_queue_key(key: str) -> str:
     return key if key == "" else check_id("the key of a queued start", key)
 
 
-def check_key_path(path: str | None) -> str | None:
-    """A path into the arguments of a workflow, such as ``"order.tenant"``. Raises ``InvalidInput``."""
-    given: Any = path  # users without a type checker
-    if given is None or (isinstance(given, str) and _PATH.fullmatch(given)):
-        return path
-    raise InvalidInput(
-        f"queue_key is a path from a parameter into its value, such as 'order.tenant', not {given!r}. For another key, "
-        "start with queued=hf.Queued(key=...)"
-    )
+def check_queue(queue: Queue | None, path: str | None) -> None:
+    """The queue of a workflow, and the path to its keys in the arguments, such as ``"order.tenant"``. Raises
+    ``InvalidInput``.
+    """
+    declared, given = cast("Any", queue), cast("Any", path)  # users without a type checker
+    if declared is not None and not isinstance(declared, Queue):
+        raise InvalidInput(f"the queue of a workflow is what app.queue(...) returns, not {declared!r}")
+    if given is None:
+        return
+    if not (isinstance(given, str) and _PATH.fullmatch(given)):
+        raise InvalidInput(
+            f"queue_key is a path from a parameter into its value, such as 'order.tenant', not {given!r}. For another "
+            "key, start with queued=hf.Queued(key=...)"
+        )
+    if queue is None:
+        raise InvalidInput(f"queue_key {given!r} is of no use without a queue: @app.workflow(queue=..., queue_key=...)")
+
+
+def check_key_parameter(path: str | None, parameters: Sequence[str], what: str) -> None:
+    """Raise ``InvalidInput`` if the path of a queue's keys begins with no parameter of ``what``."""
+    name = "" if path is None else path.partition(".")[0]
+    if path is not None and name not in parameters:
+        raise InvalidInput(
+            f"the queue_key of {what} is of {name!r}, which is no parameter of it; it has: "
+            f"{', '.join(parameters) or 'none'}"
+        )
 
 
 def key_in(input: bytes, path: str) -> str:

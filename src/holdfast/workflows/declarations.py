@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from holdfast.duration import Duration, milliseconds, seconds
-from holdfast.flow.declarations import Queue, check_key_path
+from holdfast.flow.declarations import Queue, check_key_parameter, check_queue
 from holdfast.flow.limits import AnyLimit, uses_of
 from holdfast.kernel.runtime import Declares
 from holdfast.ports import SqlCursor
@@ -158,9 +158,10 @@ def workflow(  # noqa: PLR0913 - one for each decision about a workflow
     an ended one is kept (for ever by default). With a ``queue`` each execution waits there until it may begin, under
     the key to which the path ``queue_key`` leads in its arguments.
     """
+    check_queue(queue, queue_key)
     policy = WorkflowPolicy(
         queue=queue,
-        queue_key=check_key_path(queue_key),
+        queue_key=queue_key,
         timeout_ms=None if timeout is None else milliseconds(timeout),
         versions=policy_named(versions),
         retention_ms=None if retention is None else milliseconds(retention),
@@ -168,6 +169,8 @@ def workflow(  # noqa: PLR0913 - one for each decision about a workflow
 
     def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Workflow[P, R]:
         workflow = Workflow(function, app.runtime, name=name, version=version, policy=policy)
+        parameters = [each.name for each in workflow.signature.parameters]
+        check_key_parameter(queue_key, parameters, f"workflow {workflow.name!r}")
         app.registry.add_workflow(workflow)
         return workflow
 

@@ -284,6 +284,8 @@ def test_a_key_for_which_nothing_waits_is_forgotten(pattern, app, noted, batches
         (lambda app, noted, _: app.debounce(print, quiet="5s"), "starts a workflow, and was given"),
         (lambda app, noted, _: app.collect(noted, within="5s"), "one parameter, a list"),
         (lambda app, _, batches: app.collect(batches, within="5s", most=0), "1 to 1000"),
+        (lambda app, _, batches: app.collect(batches, within="5s", most=2.5), "1 to 1000, not 2.5"),
+        (lambda app, _, batches: app.collect(batches, within="5s", most=True), "1 to 1000, not True"),
         (lambda app, _, batches: app.collect(batches, within=0), "within is longer than nothing"),
         (lambda app, noted, _: app.single(noted, mode="wait"), "'skip', 'join' or 'replace'"),
         (lambda app, noted, _: app.throttle(noted, every=0), "every is longer than nothing"),

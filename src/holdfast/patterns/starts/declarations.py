@@ -71,7 +71,8 @@ def collect(
         handle = await rows.at("tenant-1").start(row)
     """
     known = _workflow(workflow, "collect")
-    if not 1 <= most <= MOST_COLLECTED:
+    given: Any = most  # users without a type checker
+    if type(given) is not int or not 1 <= most <= MOST_COLLECTED:
         raise ConfigurationError(f"most is how many elements an execution takes, 1 to {MOST_COLLECTED}, not {most!r}")
     encode = element_encoder(known.signature)
     rules = {
