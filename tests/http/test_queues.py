@@ -88,3 +88,13 @@ async def test_a_queue_that_is_not_there_is_not_found(app) -> None:
     async with working(app) as api:
         status, told = await asked(api, "GET", "/v1/queues/males")
         assert (status, told["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("action", ["purge", "pause", "resume", "reset"])
+async def test_a_body_is_not_passed_over_where_none_is_read(action, app) -> None:
+    async with working(app) as api:
+        status, told = await asked(api, "POST", f"/v1/queues/mail/{action}", b'{"key": "zz"}')
+        assert (status, told["code"]) == (400, "invalid_input")
+        assert (await asked(api, "GET", "/v1/workflows/letter/bob"))[1]["status"] == "QUEUED"
+        assert (await asked(api, "POST", f"/v1/queues/mail/{action}?foo=1"))[0] == 400
+        assert (await asked(api, "POST", f"/v1/queues/mail/{action}", b"{}"))[0] in (200, 202)

@@ -71,7 +71,8 @@ def numbers_in(call: Call, shape: type[N], such_as: str) -> N:
 
 
 async def purge(call: Call) -> Response:
-    """End what waits now, of one ``key`` if it is given."""
+    """End what waits now, of one ``key`` if it is given. One in a body would not be seen, and all of it would end."""
+    _refuse_body(call, "name a key as ?key=...")
     return await _done(call, PurgeQueue(call.names["queue"], call.query("key").one("key")), 202)
 
 
@@ -80,9 +81,16 @@ def control(command: type[OnQueue]) -> Handler:
 
     async def perform(call: Call) -> Response:
         call.query()
+        _refuse_body(call, "it is about all of the queue")
         return await _done(call, command(call.names["queue"]))
 
     return perform
+
+
+def _refuse_body(call: Call, instead: str) -> None:
+    """Raise ``InvalidInput`` if a body says something. Clients send an empty object where none is needed."""
+    if (body := call.request.body.strip()) not in (b"", b"{}", b"null"):
+        raise InvalidInput(f"nothing is done by the body {body[:60].decode(errors='replace')!r}: {instead}")
 
 
 async def _done(call: Call, command: OnQueue, status: int = 200) -> Response:
