@@ -84,3 +84,43 @@ async def test_queues_are_listed_with_the_numbers_of_their_code_and_by_pages(mem
         second = await perform(ListQueues(limit=1, after=first.after), stranger)
         (mail,), (other,) = first.items, second.items
         assert (mail.name, mail.limit, other.limit, other.limit_per_key, other.most_waiting) == ("mail", 1, 7, 3, 5)
+
+
+async def test_the_numbers_are_those_of_the_code_that_decides(memory_world, stay, eventually) -> None:
+    newer, older = memory_world.app("shop"), memory_world.app("shop")
+    letter, asked = (
+        declare(newer, stay, limit=3, most_waiting=9),
+        older.queue("mail", limit=1, rate=hf.Rate(1, per="1m")),
+    )
+    async with newer.worker():
+        await start(letter, "a-0", "a-1", "a-2", "a-3")
+        await eventually(lambda: len(stay.inside) == 3)
+        async with older:
+            status = await asked.status()
+            assert (status.limit, status.rate, status.most_waiting, len(status.slots)) == (3, None, 9, 3)
+        stay.go(4)
+
+
+async def test_what_waits_goes_on_while_its_queue_is_declared_whatever_the_queue_of_its_workflow_is(
+    memory_world, stay, eventually
+) -> None:
+    older, newer = memory_world.app("shop"), memory_world.app("shop")
+    letter = declare(older, stay, limit=1)
+    async with older.worker():
+        await start(letter, "a-0", "a-1")
+        await eventually(lambda: stay.inside == ["a-0"])
+
+    @newer.step
+    async def inside(name: str) -> str:
+        return await stay(name)
+
+    @newer.workflow(queue=newer.queue("post", limit=1), name="letter")
+    async def moved(name: str) -> str:
+        return await inside(name)
+
+    newer.queue("mail", limit=1)  # without a workflow: for what waits in it
+    async with newer.worker():
+        stay.go(3)
+        (last,) = await start(moved, "a-2")
+        for handle in (moved.handle("a-0"), moved.handle("a-1"), last):
+            assert await handle == handle.id

@@ -148,7 +148,8 @@ class Standing(Struct, frozen=True):
 
 
 async def standing_of(runtime: Runtime, gate: str, declared: Declared | None) -> Standing:
-    """How a queue stands, apart from who waits. Without its code, ``declared``, the numbers are those by which it was
+    """How a queue stands, apart from who waits. The numbers are those of the worker that decides, whose code may be
+    another version. If none does, they are those that are ``declared`` here, or without that code those by which it was
     decided last. Raises ``NotFound`` if neither is there.
     """
     store = runtime.home.store
@@ -157,8 +158,9 @@ async def standing_of(runtime: Runtime, gate: str, declared: Declared | None) ->
         raise NotFound(f"there is no queue {name_of(gate)!r} of app {app_of(gate)!r} here")
     record = GateRecord() if head is None else decode_gate(head.body)
     settings = settings_in(changed)
-    rules = settings.over(record.rules() if declared is None else declared.rules)
-    most_waiting = record.most_waiting if declared is None else declared.most_waiting
+    if declared is None or (head is not None and head.owner is not None):
+        return Standing(gate, head, record, settings, settings.over(record.rules()), record.most_waiting)
+    rules, most_waiting = settings.over(declared.rules), declared.most_waiting
     return Standing(gate, head, record, settings, rules, most_waiting)
 
 
