@@ -82,6 +82,7 @@ CASES = (
     Case("queue set", QUEUES, World.queued, World.is_queue_changed, typed={"limit": "7", "rate": "5/1s/10"}),
     Case("queue reset", QUEUES, World.queued_and_changed, World.is_queue_as_declared),
     Case("queue purge", QUEUES, World.queued_and_paused, World.is_queue_empty),
+    Case("limit set", LIMITS, World.limited, World.is_limit_changed, typed={"permits": "0", "rate": "5/1s/10"}),
     Case("limit reset", LIMITS, World.limits_changed, World.is_limit_as_declared),
 )
 

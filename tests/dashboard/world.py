@@ -186,6 +186,14 @@ class World:
             await each.change(permits=7)
         return []
 
+    async def limited(self) -> list[On]:
+        return []
+
+    async def is_limit_changed(self, on: On) -> bool:
+        limit: hf.Limit = self.app.registry.limits[on[0].partition("/")[2]]
+        status = await limit.status()
+        return status.permits == 0 and status.rate is not None and status.rate.burst == 10
+
     async def is_limit_as_declared(self, on: On) -> bool:
         limit: hf.Limit = self.app.registry.limits[on[0].partition("/")[2]]
         return (await limit.status()).permits == 1

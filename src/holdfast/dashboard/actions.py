@@ -31,10 +31,12 @@ from holdfast.commands.execution import (
     Signal,
     Terminate,
 )
-from holdfast.commands.limit import ResetLimit
+from holdfast.commands.limit import NUMBERS as LIMIT_NUMBERS
+from holdfast.commands.limit import ChangeLimit, ResetLimit
 from holdfast.commands.message import DropParked, Redrive
 from holdfast.commands.numbers import number_in
-from holdfast.commands.queue import NUMBERS, ChangeQueue, PauseQueue, PurgeQueue, ResetQueue, ResumeQueue
+from holdfast.commands.queue import NUMBERS as QUEUE_NUMBERS
+from holdfast.commands.queue import ChangeQueue, PauseQueue, PurgeQueue, ResetQueue, ResumeQueue
 from holdfast.dashboard.signals import signal_value
 from holdfast.errors import InvalidInput
 from holdfast.http.api import plain_json
@@ -160,13 +162,22 @@ async def _redrive(_visit: Visit, on: On, form: Form) -> Command[Any]:
     return Redrive(on[0], _arguments(form))
 
 
-async def _change(_visit: Visit, on: On, form: Form) -> Command[Any]:
-    texts = {name: text_of(form, name, LONGEST_NAME_CHARACTERS) for name in NUMBERS}
+def _numbers(form: Form, names: tuple[str, ...]) -> dict[str, Any]:
+    """The numbers of a form that are not empty. Raises ``InvalidInput``."""
+    texts = {name: text_of(form, name, LONGEST_NAME_CHARACTERS) for name in names}
     try:
-        numbers: dict[str, Any] = {name: number_in(name, text) for name, text in texts.items() if text}
+        return {name: number_in(name, text) for name, text in texts.items() if text}
     except ValueError:
-        raise InvalidInput("a limit is a whole number, a rate is COUNT/TIME, such as 100/1m, or none") from None
-    return ChangeQueue(on[0], **numbers)
+        told = f"{names[0]}: a whole number; a rate is COUNT/TIME, such as 100/1m; or none"
+        raise InvalidInput(told) from None
+
+
+async def _change_queue(_visit: Visit, on: On, form: Form) -> Command[Any]:
+    return ChangeQueue(on[0], **_numbers(form, QUEUE_NUMBERS))
+
+
+async def _change_limit(_visit: Visit, on: On, form: Form) -> Command[Any]:
+    return ChangeLimit(on[0], **_numbers(form, LIMIT_NUMBERS))
 
 
 _PARK_ASKS: Final = "The message that it has halted at is parked, and the actor goes on with the next one."
@@ -213,10 +224,13 @@ ACTIONS: Final = (
            statuses=("OPEN",)),
     Action(label="Resume", of="queue", command=ResumeQueue, make=_plain(ResumeQueue), done="lets others begin again",
            statuses=("PAUSED",)),
-    Action(label="Change", of="queue", command=ChangeQueue, make=_change, done="has these numbers", asks_for="limit"),
+    Action(label="Change", of="queue", command=ChangeQueue, make=_change_queue, done="has these numbers",
+           asks_for="limit"),
     Action(label="Reset", of="queue", command=ResetQueue, make=_plain(ResetQueue), done="has the numbers of the code"),
     Action(label="Purge", of="queue", command=PurgeQueue, make=_plain(PurgeQueue), done="ends what waits",
            asks="All that waits in it now ends as cancelled. What has begun goes on. That cannot be taken back."),
+    Action(label="Change", of="limit", command=ChangeLimit, make=_change_limit, done="has these numbers",
+           asks_for="permits"),
     Action(label="Reset", of="limit", command=ResetLimit, make=_plain(ResetLimit), done="has the numbers of the code"),
 )  # fmt: skip
 """All actions, in the order in which pages offer them."""
