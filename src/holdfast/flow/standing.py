@@ -158,10 +158,17 @@ async def standing_of(runtime: Runtime, gate: str, declared: Declared | None) ->
         raise NotFound(f"there is no queue {name_of(gate)!r} of app {app_of(gate)!r} here")
     record = GateRecord() if head is None else decode_gate(head.body)
     settings = settings_in(changed)
-    if declared is None or (head is not None and head.owner is not None):
+    if declared is None or _is_decided_by_others(head, record, declared):
         return Standing(gate, head, record, settings, settings.over(record.rules()), record.most_waiting)
     rules, most_waiting = settings.over(declared.rules), declared.most_waiting
     return Standing(gate, head, record, settings, rules, most_waiting)
+
+
+def _is_decided_by_others(head: Item | None, record: GateRecord, declared: Declared) -> bool:
+    """Whether a worker decides whose code declares other numbers."""
+    if head is None or head.owner is None:
+        return False
+    return record != record.with_numbers(declared.rules, declared.most_waiting)
 
 
 async def status_of(
