@@ -108,3 +108,57 @@ def test_only_so_many_steps_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = app.state_machine("till", limited, tasks={"pay": lambda given: given})
     assert answers(machine, app, 1, 2, 3, 3, 2, 1) == [1, 2, 3, 3, 2, 1]
     assert [limits.timeout_seconds for _, limits in made] == [1, 2, 3, 1]
+
+
+GIVEN: list[Any] = [{"cents": 1}, {"given": 1}, {}, [], [1], [[1], [2]], "text", 5]
+
+
+def test_one_parameter_gets_the_whole_input_whatever_it_looks_like() -> None:
+    """What a person types may be read in several ways (``Signature.parse``); the input of a state may not."""
+    app = app_in_virtual_time()
+
+    @app.step
+    async def untyped(given):  # type: ignore[no-untyped-def]
+        return given
+
+    @app.step
+    def blocking(given: Any) -> Any:
+        return given
+
+    @app.workflow
+    async def child(given):  # type: ignore[no-untyped-def]
+        return given
+
+    for kind in (untyped, blocking, child):
+        machine = app.state_machine(f"by {kind.name}", states("Do", Do=task("do")), tasks={"do": kind})
+        assert answers(machine, app, *GIVEN) == GIVEN, kind.name
+
+
+def test_one_parameter_of_a_type_gets_the_whole_input_or_none() -> None:
+    app = app_in_virtual_time()
+
+    @app.step
+    def of_list(given: list[Any]) -> list[Any]:
+        return given
+
+    @app.step
+    def of_dict(given: dict[str, int]) -> dict[str, int]:
+        return given
+
+    @app.step
+    def of_several(*given: Any) -> list[Any]:
+        return list(given)
+
+    @app.step
+    def of_fields(**given: Any) -> dict[str, Any]:
+        return given
+
+    def does(step: Any, *inputs: Any) -> list[Any]:
+        caught = [{"ErrorEquals": ["InvalidInput"], "Next": "Caught"}]
+        definition = states("Do", Do=task("do", Catch=caught), Caught=passing(Result="refused"))
+        return answers(app.state_machine(step.name, definition, tasks={"do": step}), app, *inputs)
+
+    assert does(of_list, [1], [[1]], [], 5) == [[1], [[1]], [], "refused"]
+    assert does(of_dict, {"given": 1}, {}, 5, [{}]) == [{"given": 1}, {}, "refused", "refused"]
+    assert does(of_several, [1], 5) == [[[1]], [5]]
+    assert does(of_fields, {"given": 1, "b": 2}, {}, 5) == [{"given": 1, "b": 2}, {}, "refused"]

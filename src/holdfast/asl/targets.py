@@ -179,5 +179,6 @@ def _arguments(signature: Signature, given: str) -> tuple[tuple[Any, ...], dict[
     """The arguments of a call: the whole input for one parameter, the fields of the input for several."""
     if signature.accepts_nothing:
         return (), {}
-    text = f"[{given}]" if signature.parameter_count == 1 else given
-    return signature.unbind(signature.parse(text))
+    if signature.parameter_count == 1:
+        return signature.unbind(signature.parse_argument(given))
+    return signature.unbind(signature.parse(given))

@@ -155,6 +155,12 @@ def readings_of(text: bytes, parameters: tuple[Parameter, ...], what: str) -> It
         )
 
 
+def reading_of_only(text: bytes, parameters: tuple[Parameter, ...]) -> bytes:
+    """JSON that is the argument for the only parameter, by its name; for ``**kwargs`` it holds the fields."""
+    (only,) = parameters
+    return jsontext.encode({only.name: [Raw(text)] if only.kind is _VAR_POSITIONAL else Raw(text)})
+
+
 def _parsed(text: bytes, what: str) -> Any:
     if jsontext.nests_too_deep(text):
         raise faults.too_deep(f"the input of {what}")

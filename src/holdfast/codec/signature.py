@@ -7,7 +7,7 @@ uses the same signature, so that the same input gives the same bytes.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, cast
@@ -24,6 +24,7 @@ from holdfast.codec.parameters import (
     arguments_of,
     arrange,
     parameters_of,
+    reading_of_only,
     readings_of,
     takes,
 )
@@ -176,8 +177,24 @@ class Signature:
         """
         what = what or self.what
         data = text.encode() if isinstance(text, str) else text
+        return self._first_that_fits(readings_of(data, self.parameters, what), what, limit_bytes)
+
+    def parse_argument(self, text: str) -> bytes:
+        """The one argument of a function of one parameter as JSON, checked, in the form that ``bind`` writes.
+
+        Nothing else can be meant by it: an array is that argument, and so is an object with the parameter's name.
+
+        Raises ``InvalidInput`` that says what is wrong and where, and ``PayloadTooLarge``.
+
+        >>> def charge(card) -> str: ...
+        >>> signature_of(charge).parse_argument('["tok"]'), signature_of(charge).parse_argument('{"card": 1}')
+        (b'{"card":["tok"]}', b'{"card":{"card":1}}')
+        """
+        return self._first_that_fits([reading_of_only(text.encode(), self.parameters)], self.what, INPUT_LIMIT_BYTES)
+
+    def _first_that_fits(self, readings: Iterable[bytes], what: str, limit_bytes: int) -> bytes:
         first: Exception | None = None
-        for reading in readings_of(data, self.parameters, what):
+        for reading in readings:
             try:
                 values = astuple(self._decode(reading))
             except Exception as error:  # noqa: BLE001 - raised below, unless another reading fits
