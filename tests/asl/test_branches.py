@@ -260,6 +260,19 @@ def test_a_writer_puts_the_results_where_it_is_told():
     assert stored[manifest.replace("manifest.json", "SUCCEEDED_0.json")] == "[1,2]"
 
 
+@pytest.mark.parametrize(
+    ("language", "field", "given"),
+    [("JSONPath", "Parameters", 5), ("JSONPath", "Parameters", "b"), ("JSONata", "Arguments", "{% [1] %}")],
+)
+def test_arguments_that_are_no_object_fail_the_writer_before_any_item_runs(language, field, given):
+    worked = []
+    writer = {"Resource": "arn:aws:states:::s3:putObject", field: given}
+    keep = mapping(states("Keep", Keep=task("keep")), distributed=True, ResultWriter=writer)
+    found = outcome(states("Keep all", **{"Keep all": keep}) | {"QueryLanguage": language}, [1], keep=worked.append)
+    assert found == ("States.ResultWriterFailed", "The writer's arguments are no object.")
+    assert worked == []
+
+
 def test_an_error_of_a_task_in_a_branch_keeps_its_name():
     def pay(_given):
         raise hf.asl.Error("Card.Declined", "no money")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from holdfast.asl.definition import Map
 from holdfast.asl.ending import SUCCEEDED
 from holdfast.asl.errors import RESULT_WRITER_FAILED, StatesError
-from holdfast.asl.jsontext import compact, is_array
+from holdfast.asl.jsontext import compact, is_array, is_object
 from holdfast.asl.orders import Child, Writer
 from holdfast.asl.templates import evaluated, filled
 from holdfast.asl.timestamps import iso_milliseconds
@@ -26,7 +26,7 @@ Results = Sequence[tuple[Child, "Outcome"]]
 
 
 def writer_of(visit: Visit, effective: Any) -> Writer | None:
-    """What a Map says of its results. Raises ``EvaluationError``."""
+    """What a Map says of its results, before any item is worked on. Raises ``StatesError``."""
     written = cast("Map", visit.state).result_writer
     if written is None:
         return None
@@ -34,6 +34,8 @@ def writer_of(visit: Visit, effective: Any) -> Writer | None:
         given = evaluated(written.get("Arguments") or {}, visit, "ResultWriter/Arguments")
     else:
         given = filled(written.get("Parameters") or {}, visit.about(effective), visit.randomness)
+    if not is_object(given):
+        raise StatesError(RESULT_WRITER_FAILED, "The writer's arguments are no object.")
     return Writer(str(written.get("Resource", "")), compact(given), written.get("WriterConfig") or {})
 
 
