@@ -237,6 +237,8 @@ def test_a_seeded_random_number_depends_on_its_seed_alone() -> None:
             "Reference to 'b' at the top level is not supported.",
         ),
         ("$", UNSUPPORTED, "Reference to '$' at the top level is not supported."),
+        ("[$, $sum($.a)]", UNSUPPORTED, "Reference to '$' at the top level is not supported."),
+        ("$map([1], function($v) { $ })", UNSUPPORTED, "Reference to '$' at the top level is not supported."),
         ("$$.a", UNSUPPORTED, "Reference to '$$' is not supported."),
         ("$states.input.a[b = $$.c]", UNSUPPORTED, "Reference to '$$' is not supported."),
     ],
@@ -258,6 +260,8 @@ def test_what_step_functions_refuses_when_a_machine_is_created(source: str, code
         "(function($n)<n?:n>{ $n })(1)",
         "$a / 2 ? '/' : 3",
         "$f(?, 1)",
+        "$states.input.orders{$string($): lines.%.id}",
+        "$states.input.(orders#$place.id & $place; $)",
     ],
 )
 def test_what_looks_like_it_is_let_through(source: str) -> None:

@@ -19,7 +19,7 @@ from holdfast.asl.errors import QUERY_EVALUATION_ERROR, EvaluationError
 from holdfast.asl.jsonata_functions import CONSTANT, BadArgument, drawing
 from holdfast.asl.jsonata_integers import WHOLE, Ambiguous, large_numbers, large_parsed, restored
 from holdfast.asl.jsonata_quicker import QUICK, quicker
-from holdfast.asl.jsonata_reading import LATER_OPERATORS, literals, names_in, plain_path, tokens
+from holdfast.asl.jsonata_reading import LATER_OPERATORS, literals, names_in, plain_path, tokens, without_context
 from holdfast.clock import busy_seconds
 from holdfast.errors import ConfigurationError
 
@@ -154,11 +154,16 @@ class Expression:
 @lru_cache(COMPILED)
 def compile_expression(source: str) -> Expression:
     """The expression of ``{% source %}``. Raises :class:`InvalidExpression` for what Step Functions refuses."""
-    engine = engine_of(source)
-    named = engine.reads()["bindings"]
-    reads = engine.reads(dict.fromkeys((*named, "eval", "random", "uuid"), _anything))
+    reads = reads_of(source)
     refuse_unsupported(source, reads.get("input"))
     return Expression(source, reads["bindings"])
+
+
+def reads_of(source: str) -> Mapping[str, Any]:
+    """What an expression reads of the context item and of variables. Raises :class:`InvalidExpression`."""
+    engine = engine_of(source)
+    named = engine.reads()["bindings"]
+    return engine.reads(dict.fromkeys((*named, "eval", "random", "uuid"), _anything))
 
 
 def engine_of(source: str) -> jlens.Expression:
@@ -224,16 +229,18 @@ def parsed(source: str) -> jlens.Expression:
 def refuse_unsupported(source: str, read: object) -> None:
     """Refuse what AWS's version has not, and references to the context item, which a state machine has none of.
 
-    ``read`` is what the expression reads of the context item: ``True``, or the fields by name.
+    ``read`` is what the expression reads of the context item: the fields by name, or ``True``, which is said too where
+    it is not known, as of ``list{id: %.id}``. A ``$`` is the reason only if the expression reads less without it.
     """
-    words = [token.text for token in tokens(source) if token.kind in {"name", "symbol"}]
+    found = list(tokens(source))
+    words = [token.text for token in found if token.kind in {"name", "symbol"}]
     if later := next((word for word in words if word in LATER_OPERATORS), None):
         raise InvalidExpression(INVALID, LATER_OPERATORS[later])
     if "$$" in words:
         raise InvalidExpression(UNSUPPORTED, "Reference to '$$' is not supported.")
     if fields := fields_of(read):
         raise InvalidExpression(UNSUPPORTED, f"Reference to '{next(iter(fields))}' at the top level is not supported.")
-    if read is True and "$" in words:
+    if read is True and "$" in words and reads_of(without_context(source, found)).get("input") is not True:
         raise InvalidExpression(UNSUPPORTED, "Reference to '$' at the top level is not supported.")
 
 

@@ -90,6 +90,21 @@ def next_token(source: str, position: int, before: Token | None) -> Token:
     return Token(match.lastgroup, match[0], position)
 
 
+def without_context(source: str, found: Iterable[Token]) -> str:
+    """The expression with a variable in place of each ``$``, the context item.
+
+    >>> source = "$sum($.a) + $"
+    >>> without_context(source, tokens(source))
+    '$sum($states.a) + $states'
+    """
+    parts, end = list[str](), 0
+    for token in found:
+        if token.text == "$":
+            parts += source[end : token.position], "$states"
+            end = token.position + 1
+    return "".join((*parts, source[end:]))
+
+
 def literals(source: str, found: Iterable[Token]) -> Iterator[float]:
     """The numbers that stand in the expression.
 
