@@ -6,6 +6,7 @@ import json
 
 import click
 import pytest
+from click.testing import CliRunner
 from tests.cli.every import every_command
 
 from holdfast.cli import main
@@ -311,3 +312,15 @@ def test_a_worker_that_would_have_nothing_to_do_is_refused(shop):
     assert answer["code"] == "configuration"
     assert "nothing is declared on it" in answer["message"]
     assert not shop.path("bare.db").exists()
+
+
+@pytest.mark.parametrize("command", ["serve", "dashboard", "doctor"])
+def test_an_app_in_the_wrong_place_is_told_the_right_one(command: str) -> None:
+    told = CliRunner().invoke(main, [command, "shop:app"])
+    assert told.exit_code == 2
+    assert f"(shop:app). The app goes behind -a: holdfast {command} -a shop:app" in told.output
+
+
+@pytest.mark.parametrize("arguments", [["serve", "shop.py"], ["infra", "template", "shop:app"], ["init", "a", "b:c"]])
+def test_other_arguments_are_told_no_place_of_an_app(arguments: list[str]) -> None:
+    assert "The app goes behind" not in CliRunner().invoke(main, arguments).output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -20,6 +21,9 @@ EXIT_ERROR: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 """The exit status that shells expect of a command ended by Ctrl-C: 128 + SIGINT."""
+
+
+_UNEXPECTED_APP: Final = re.compile(r"unexpected extra argument \((?P<app>[\w.]+:\w+)\)")
 
 
 class CommandLine(click.Group):
@@ -47,7 +51,7 @@ class CommandLine(click.Group):
         except click.Abort:
             sys.exit(EXIT_INTERRUPTED)
         except click.ClickException as error:
-            _tell_usage(error, for_machines=for_machines)
+            _tell_usage(_with_hint(error), for_machines=for_machines)
             sys.exit(error.exit_code)
         except HoldfastError as error:
             if "--debug" in arguments:
@@ -60,6 +64,17 @@ class CommandLine(click.Group):
 
 def _tell_traceback(_kind: type[BaseException], error: BaseException, _traceback: TracebackType | None) -> None:
     echo(masked("".join(traceback.format_exception(error))), err=True)
+
+
+def _with_hint(error: click.ClickException) -> click.ClickException:
+    """The error with a hint, if an argument that a command does not take looks like an app, as ``run`` takes it."""
+    found = _UNEXPECTED_APP.search(error.message)
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if found is None or context is None or not any("--app" in each.opts for each in context.command.params):
+        return error
+    return click.UsageError(
+        f"{error.message}. The app goes behind -a: {context.command_path} -a {found['app']}", context
+    )
 
 
 def _tell_usage(error: click.ClickException, *, for_machines: bool) -> None:
