@@ -17,6 +17,11 @@ EXPRESS: Final = "express"
 MAP_RUN: Final = "mapRun"
 ACTIVITY: Final = "activity"
 
+DOCUMENTS: Final = (STATE_MACHINE, ACTIVITY)
+"""Kinds that a home keeps by name; not each text can be the name of a document."""
+LONGEST_ARN_CHARACTERS: Final = 256
+"""Of a machine or an activity. Source: the API Reference. That of an execution which Python started may be longer."""
+
 _ARN: Final = re.compile(
     r"arn:(?P<partition>aws[a-z-]*):states:(?P<region>[a-z0-9-]*):(?P<account>\d{12}):(?P<rest>.+)"
 )
@@ -78,5 +83,7 @@ def read_arn(text: str, *kinds: str) -> Arn | None:
     if kind == EXECUTION:  # the id of an execution that was started in Python may have colons
         names = [*names[:1], ":".join(names[1:])]
     if kind not in kinds or not all(names) or len(names) not in _PARTS[kind]:
+        return None
+    if kind in DOCUMENTS and not (text.isprintable() and "#" not in text and len(text) <= LONGEST_ARN_CHARACTERS):
         return None
     return Arn(kind, tuple(names), text)

@@ -17,9 +17,10 @@ from holdfast.coordination.audit import audited
 from holdfast.http.messages import Response, json_response
 from holdfast.http.pages import cursors_of
 from holdfast.http.problems import Problem
+from holdfast.http.states import reading
 from holdfast.http.states.actions import ACTIONS, Action
 from holdfast.http.states.asked import Listing
-from holdfast.http.states.faults import AMZ_JSON, Fault, conflict, invalid_request
+from holdfast.http.states.faults import AMZ_JSON, Fault, conflict
 from holdfast.http.states.service import Service
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 INVALID: Final = "ValidationException"
 """What SDKs know any other request as that is refused, one that is too large too. Its status is 400."""
+
+UNREADABLE: Final = "SerializationException"
+"""What SDKs know a body as that is no JSON, or whose fields have other types."""
 
 CODES: Final[Mapping[int, str]] = {
     401: "UnrecognizedClientException",
@@ -96,14 +100,12 @@ def _action(request: Request) -> tuple[str, Action]:
 
 def _read(body: bytes, action: Action) -> Any:
     if jsontext.nests_too_deep(body):
-        raise Fault("SerializationException", "the request nests too deep")
+        raise Fault(UNREADABLE, "the request nests too deep")
     try:
-        return msgspec.json.decode(body.strip() or b"{}", type=action.asked)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        return reading.read(body.strip() or b"{}", action.asked)
+    except (msgspec.MsgspecError, ValueError) as error:
         complaint = complaints.complaint_of(error)
-        raise invalid_request(
-            f"1 validation error detected: {complaint.path or 'the request'}: {complaint.text}"
-        ) from None
+        raise Fault(UNREADABLE, f"{complaint.path.removeprefix('.') or 'the request'}: {complaint.text}") from None
 
 
 def _listing(name: str, request: Any) -> str:

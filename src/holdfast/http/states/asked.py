@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
+
+IncludedData = Literal["ALL_DATA", "METADATA_ONLY"]
 
 
 class Asked(Struct, frozen=True, rename="camel", kw_only=True):
@@ -48,7 +50,7 @@ class OfMachine(Asked, frozen=True):
     """A request that says which machine, or version, and perhaps how much of it."""
 
     state_machine_arn: str
-    included_data: str = "ALL_DATA"
+    included_data: IncludedData = "ALL_DATA"
 
 
 class Listing(Asked, frozen=True):
@@ -111,8 +113,8 @@ class ValidateDefinition(Asked, frozen=True):
     """A request to perform ``ValidateDefinition``."""
 
     definition: str
-    type: str = "STANDARD"
-    severity: str = "ERROR"
+    type: Literal["STANDARD", "EXPRESS"] = "STANDARD"
+    severity: Literal["ERROR", "WARNING"] = "ERROR"
     max_results: int = 0
 
 
@@ -163,23 +165,23 @@ class StartExecution(Asked, frozen=True):
     name: str | None = None
     input: str = "{}"
     trace_header: str | None = None
-    included_data: str = "ALL_DATA"
+    included_data: IncludedData = "ALL_DATA"
 
 
 class OfExecution(Asked, frozen=True):
     """A request about the execution that it names."""
 
     execution_arn: str
-    included_data: str = "ALL_DATA"
+    included_data: IncludedData = "ALL_DATA"
 
 
 class ListExecutions(Listing, frozen=True, kw_only=True):
     """A request to perform ``ListExecutions``."""
 
     state_machine_arn: str | None = None
-    status_filter: str | None = None
+    status_filter: Literal["RUNNING", "SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"] | None = None
     map_run_arn: str | None = None
-    redrive_filter: str | None = None
+    redrive_filter: Literal["REDRIVEN", "NOT_REDRIVEN"] | None = None
 
 
 class GetHistory(Listing, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -11,8 +11,10 @@ from holdfast.asl.teststate import answer
 from holdfast.asl.teststate.refusal import Refused
 from holdfast.asl.validation import Profile, rejection, response, validate
 from holdfast.http.states import asked
-from holdfast.http.states.faults import Fault, invalid_request
-from holdfast.http.states.service import LARGEST_PAGE, USUAL_PAGE, Answer, Service
+from holdfast.http.states.faults import Fault
+from holdfast.http.states.service import Answer, Service, bounded
+
+MOST_DIAGNOSTICS: Final = 100
 
 
 def check_definition(definition: str, type: str) -> None:
@@ -24,10 +26,9 @@ def check_definition(definition: str, type: str) -> None:
 
 async def validated(_service: Service, request: asked.ValidateDefinition) -> Answer:
     """What is wrong with a definition, without keeping it."""
-    if request.severity not in ("ERROR", "WARNING") or not 0 <= request.max_results <= LARGEST_PAGE:
-        raise invalid_request("severity is ERROR or WARNING, and maxResults at most 100")
+    most = bounded(request.max_results, MOST_DIAGNOSTICS) or MOST_DIAGNOSTICS
     found = validate(request.definition, Profile(express=request.type == EXPRESS))
-    return response(found, severity=request.severity, most=request.max_results or USUAL_PAGE)
+    return response(found, severity=request.severity, most=most)
 
 
 async def tested(_service: Service, request: asked.TestState) -> Answer:

@@ -41,6 +41,13 @@ def invalid_request(message: str) -> Fault:
     return Fault("ValidationException", message)
 
 
+def unsatisfied(value: object, field: str, constraint: str) -> Fault:
+    """A field has a value that it must not have."""
+    shown = "null" if value is None else f"'{value}'"
+    violated = f"Value {shown} at '{field}' failed to satisfy constraint: Member must {constraint}"
+    return invalid_request(f"1 validation error detected: {violated}")
+
+
 def conflict(message: str) -> Fault:
     """What the request asks for does not fit what is there."""
     return Fault("ConflictException", message)

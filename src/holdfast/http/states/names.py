@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from holdfast.asl.arns import ACTIVITY, EXECUTION, EXPRESS, MAP_RUN, STATE_MACHINE, Arn, read_arn
-from holdfast.http.states.faults import invalid_arn, invalid_name, invalid_request
+from holdfast.http.states.faults import invalid_arn, invalid_name, unsatisfied
 
 LONGEST_NAME_CHARACTERS: Final = 80
 
@@ -24,10 +24,8 @@ def checked_name(name: str) -> str:
 def checked_alias(name: str) -> str:
     """The name of an alias, which cannot be mistaken for a version. Raises ``Fault``."""
     if _ALIAS.fullmatch(name) is None:
-        raise invalid_request(
-            f"1 validation error detected: Value '{name}' at 'name' failed to satisfy constraint: Member must satisfy "
-            "regular expression pattern: ^(?=.*[a-zA-Z_\\-\\.])[a-zA-Z0-9_\\-\\.]+$"
-        )
+        pattern = "^(?=.*[a-zA-Z_\\-\\.])[a-zA-Z0-9_\\-\\.]+$"
+        raise unsatisfied(name, "name", f"satisfy regular expression pattern: {pattern}")
     return name
 
 

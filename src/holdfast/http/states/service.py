@@ -10,7 +10,7 @@ from holdfast.asl.arns import Account
 from holdfast.asl.catalogue import Catalogue
 from holdfast.errors import InvalidInput
 from holdfast.http.cursors import Cursors
-from holdfast.http.states.faults import invalid_request, invalid_token
+from holdfast.http.states.faults import invalid_request, invalid_token, unsatisfied
 from holdfast.paging import refuse_scan
 
 if TYPE_CHECKING:
@@ -71,12 +71,16 @@ class Service(Struct, frozen=True):
 
 def limit_of(asked: Listing) -> int:
     """How many a page may have; 0 asks for as many as usual. Raises ``Fault``."""
-    if not 0 <= asked.max_results <= LARGEST_PAGE:
-        raise invalid_request(
-            f"1 validation error detected: Value '{asked.max_results}' at 'maxResults' failed to satisfy constraint: "
-            f"Member must have value less than or equal to {LARGEST_PAGE}"
-        )
-    return asked.max_results or USUAL_PAGE
+    return bounded(asked.max_results, LARGEST_PAGE) or USUAL_PAGE
+
+
+def bounded(results: int, most: int) -> int:
+    """What ``maxResults`` asks for. Raises ``Fault``."""
+    if results < 0:
+        raise unsatisfied(results, "maxResults", "have value greater than or equal to 0")
+    if results > most:
+        raise unsatisfied(results, "maxResults", f"have value less than or equal to {most}")
+    return results
 
 
 def seconds(ms: int) -> float:

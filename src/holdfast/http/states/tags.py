@@ -10,19 +10,31 @@ from msgspec.structs import replace
 from holdfast.asl.arns import ACTIVITY, STATE_MACHINE, Arn, read_arn
 from holdfast.errors import NotFound
 from holdfast.http.states import asked
-from holdfast.http.states.faults import Fault, invalid_arn, no_resource
+from holdfast.http.states.faults import Fault, invalid_arn, no_resource, unsatisfied
 from holdfast.http.states.service import Answer, Service
 
 MOST_TAGS: Final = 50
+LONGEST_KEY_CHARACTERS: Final = 128
+LONGEST_VALUE_CHARACTERS: Final = 256
 Tags = dict[str, str]
 
 
 def tags_of(given: Sequence[asked.Tag], old: Tags | None = None) -> Tags:
-    """The tags with those that are given. Raises ``Fault`` if there are too many."""
+    """The tags with those that are given. Raises ``Fault`` for too many, or too long ones."""
+    for number, each in enumerate(given, 1):
+        _check_length(each.key, f"tags.{number}.member.key", 1, LONGEST_KEY_CHARACTERS)
+        _check_length(each.value, f"tags.{number}.member.value", 0, LONGEST_VALUE_CHARACTERS)
     tags = {**(old or {}), **{each.key: each.value for each in given}}
     if len(tags) > MOST_TAGS:
         raise Fault("TooManyTags", f"A resource has at most {MOST_TAGS} tags")
     return tags
+
+
+def _check_length(text: str, field: str, least: int, most: int) -> None:
+    if len(text) < least:
+        raise unsatisfied(text, field, f"have length greater than or equal to {least}")
+    if len(text) > most:
+        raise unsatisfied(text, field, f"have length less than or equal to {most}")
 
 
 async def tag(service: Service, request: asked.TagResource) -> Answer:
