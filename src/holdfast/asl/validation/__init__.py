@@ -21,7 +21,7 @@ from holdfast.asl.validation.diagnostic import (
     Diagnostic,
     Path,
 )
-from holdfast.asl.validation.json_text import Place, line_and_column, places, read
+from holdfast.asl.validation.json_text import Lines, Place, places, read
 from holdfast.asl.validation.states import machine, state
 from holdfast.asl.validation.visit import JSONATA, JSONPATH, Profile, Visit
 from holdfast.errors import InvalidInput
@@ -75,8 +75,9 @@ def located(text: str, findings: Iterable[Diagnostic]) -> list[Diagnostic]:
     """The findings with their lines, and those that only the text shows: a name that stands twice in one object."""
     found = list(places(text))
     positions = {place.path: place.position for place in found}
-    twice = [repeated(place) for place in found if place.again]
-    return [at_line(text, positions, each) for each in (*findings, *twice)]
+    lines, begin = Lines(text), len(text) - len(text.lstrip())
+    twice = [at_line(lines, place.position, repeated(place)) for place in found if place.again]
+    return [at_line(lines, position_of(each, positions, begin), each) for each in findings] + twice
 
 
 def repeated(place: Place) -> Diagnostic:
@@ -87,12 +88,17 @@ def repeated(place: Place) -> Diagnostic:
     return Diagnostic(ERROR, SCHEMA, f"Field '{name}' is written twice", place.path)
 
 
-def at_line(text: str, positions: Mapping[Path, int], finding: Diagnostic) -> Diagnostic:
-    """The finding with the line of its value, or of the nearest value around it."""
+def position_of(finding: Diagnostic, positions: Mapping[Path, int], begin: int) -> int:
+    """Where its value stands, or the nearest value around it; the whole text has it at ``begin``."""
     path = finding.path or ()
     while path and path not in positions:
         path = path[:-1]
-    line, column = line_and_column(text, positions.get(path, len(text) - len(text.lstrip())))
+    return positions.get(path, begin)
+
+
+def at_line(lines: Lines, position: int, finding: Diagnostic) -> Diagnostic:
+    """The finding with the line of a character."""
+    line, column = lines.of(position)
     return replace(finding, line=line, column=column)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, cast
 
@@ -14,6 +15,7 @@ from holdfast.asl.validation.kinds import is_object
 SOURCE_CHARACTERS: Final = 500
 """How much of the text the message of Step Functions' parser repeats."""
 
+NEW_LINE = re.compile("\n")
 WORD = re.compile(r"[\w$.-]+")
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
@@ -72,7 +74,7 @@ def refused(text: str, error: jsontext.NotJson) -> Diagnostic:
             return unreadable(text, malformed)
         except ValueError:  # a number of thousands of digits
             pass
-    line, column = line_and_column(text, _refused_at(text)) if text else (0, 0)
+    line, column = Lines(text).of(_refused_at(text)) if text else (0, 0)
     return Diagnostic(ERROR, INVALID_JSON, f"The definition is no JSON: {error}", None, line, column)
 
 
@@ -98,17 +100,29 @@ def unreadable(text: str, error: json.JSONDecodeError) -> Diagnostic:
     else:
         expected = next((each for begin, each in EXPECTED.items() if error.msg.startswith(begin)), error.msg)
         told, end = f"Unexpected character ('{text[position]}' (code {ord(text[position])})): {expected}", position + 1
-    line, column = line_and_column(text, end)
+    line, column = Lines(text).of(end)
     shown = text[:SOURCE_CHARACTERS]
     cut = f"[truncated {len(text) - len(shown)} chars]" if len(text) > len(shown) else ""
     source = f'[Source: (String)"{shown}"{cut}; line: {line}, column: {column}]'
     return Diagnostic(ERROR, INVALID_JSON, f"{told}\n at {source}", None, line, column, source)
 
 
-def line_and_column(text: str, position: int) -> tuple[int, int]:
-    """Of a character, both beginning at 1."""
-    before = text[:position]
-    return before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1
+class Lines:
+    """Where the lines of a text begin: found once, however many characters are asked for."""
+
+    __slots__ = ("_starts",)
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0, *(each.end() for each in NEW_LINE.finditer(text))]
+
+    def of(self, position: int) -> tuple[int, int]:
+        r"""The line and the column of a character, both beginning at 1.
+
+        >>> Lines("one\ntwo").of(5)
+        (2, 2)
+        """
+        line = bisect_right(self._starts, position)
+        return line, position - self._starts[line - 1] + 1
 
 
 def places(text: str) -> Iterator[Place]:
