@@ -222,6 +222,7 @@ def test_given_values_go_before_those_that_are_made_up():
         ({"DefinitionUri": "/etc/passwd"}, "leads out of the folder"),
         ({"DefinitionUri": "a\0b"}, "is the name of no file"),
         ({"DefinitionUri": "."}, "'.' is no file"),
+        ({"DefinitionUri": "gone.json"}, "/Properties/DefinitionUri: 'gone.json' is not there"),
         ({"DefinitionUri": "x" * 5_000}, "is the name of no file"),
     ],
     ids=str,

@@ -121,8 +121,8 @@ def _below(folder: Path, place: str, at: str) -> Path:
                 "leads out of the folder of the template: put the file there, or pass the file itself as the definition"
             )
             raise InvalidInput(f"{at}: {place!r} {told}")
-        if file.exists() and not file.is_file():
-            raise InvalidInput(f"{at}: {place!r} is no file")
+        if not file.is_file():
+            raise InvalidInput(f"{at}: {place!r} is {'no file' if file.exists() else 'not there'}")
     except (OSError, RuntimeError, ValueError) as error:  # a name with NUL, or that is too long, or a loop of links
         if isinstance(error, InvalidInput):
             raise
