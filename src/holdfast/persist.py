@@ -39,7 +39,7 @@ async def send_until_known(
     send: Callable[[], Awaitable[object]], *, ours: Callable[[Item | None], bool], patience_seconds: float | None
 ) -> None:
     """``write_until_known`` for the writes that ``send`` sends."""
-    pauses = Pauses()
+    pauses: Pauses | None = None
     give_up_at = math.inf if patience_seconds is None else asyncio.get_running_loop().time() + patience_seconds
     while True:
         try:
@@ -52,6 +52,7 @@ async def send_until_known(
         except StoreUnavailable:
             if asyncio.get_running_loop().time() >= give_up_at:
                 raise
+            pauses = pauses or Pauses()
             await pauses.wait()
 
 

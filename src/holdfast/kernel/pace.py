@@ -66,7 +66,8 @@ class Turnstile:
 
     def _leave(self) -> None:
         self._inside -= 1
-        self._let_in()
+        if self._waiting:
+            self._let_in()
 
     def _let_in(self) -> None:
         while self._waiting and self._inside < self._most:
