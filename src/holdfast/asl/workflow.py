@@ -24,6 +24,7 @@ class StatesWorkflow(Workflow[..., Any]):
     """
 
     renews_callbacks = True
+    shares = True
     defined_by: ClassVar[str] = "processor"
 
     def __init__(self, *given: Any, **options: Any) -> None:

@@ -135,6 +135,8 @@ class DeclaredWorkflow:
     """
 
     renews_callbacks: ClassVar[bool] = False
+    shares: ClassVar[bool] = False
+    """Whether its executions may keep a part of their input in an item that they share with others."""
 
     def __init__(
         self,
@@ -158,6 +160,8 @@ class DeclaredWorkflow:
         self.name = name or function.__name__
         self._named_version = version
         self.policy = policy or WorkflowPolicy()
+        self.is_pinned = self.policy.versions is VersionPolicy.PINNED
+        """Whether only the code that began an execution may go on with it."""
         self.signature: Signature = signature_of(function, f"workflow {self.name!r}")
         self.steps: Mapping[str, Any] = {}  # those of its app, by name
 
@@ -176,13 +180,8 @@ class DeclaredWorkflow:
         """
         return input
 
-    async def sharing(self, input: bytes, home: Home) -> tuple[bytes, str]:  # noqa: ARG002 - what others share
+    async def sharing(self, input: bytes, home: Home) -> tuple[bytes, str]:
         """An input as an execution keeps it, and the partition of the item that it shares with others, which is stored
-        when this returns: it holds what the input refers to. Most share none.
+        when this returns: it holds what the input refers to. Called if it ``shares``.
         """
-        return input, ""
-
-    @property
-    def is_pinned(self) -> bool:
-        """Whether only the code that began an execution may go on with it."""
-        return self.policy.versions is VersionPolicy.PINNED
+        raise NotImplementedError

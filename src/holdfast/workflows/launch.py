@@ -102,14 +102,14 @@ async def launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, orde
     With a host that has room the head is born with our lease in it, and its first turn begins at once, unless it waits
     in a queue. Raises ``IdempotencyMismatch`` if the id belongs to another input, and ``QueueFull``.
     """
-    input, needs = await workflow.sharing(order.input, home)
-    if needs:
+    if workflow.shares:
+        input, needs = await workflow.sharing(order.input, home)
         order = replace(order, input=input, needs=needs)
     if (unit := current_unit.get()) is not None:
         return await _launch_with(unit, home, workflow, order, clock)
     partition = partition_of(workflow.name, order.id)
-    if order.is_from_outside:
-        await refuse_if_full(workflow.policy.queue, partition, home, host)
+    if (queue := workflow.policy.queue) is not None and order.is_from_outside:
+        await refuse_if_full(queue, partition, home, host)
     if host is None or serving(host, partition) is None:  # another app of this home, or another function, takes it up
         return await _launch(home, None, workflow, order, clock)
     host.creations.expect(partition)

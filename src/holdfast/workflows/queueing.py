@@ -83,9 +83,9 @@ def tell_left(partition: str, queued: Queueing, home: Home, host: Host | None) -
         wake(queued.gate, home, host)
 
 
-async def refuse_if_full(queue: Queue | None, partition: str, home: Home, host: Host | None) -> None:
+async def refuse_if_full(queue: Queue, partition: str, home: Home, host: Host | None) -> None:
     """Raise ``QueueFull`` if too many wait, unless the execution is there already. The count is the gate's last one."""
-    if queue is None or queue.most_waiting is None:
+    if queue.most_waiting is None:
         return
     gate = None if host is None else host.entities.get(queue.partition)
     if isinstance(gate, Gate) and gate.books is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import apsw
 
@@ -49,11 +49,8 @@ ApplyAll = Callable[[Sequence[Write]], list[Item | None]]
 """How the writes of one call are applied: all of them, or none."""
 
 
-class Outcome(NamedTuple):
-    """The outcome of a call: an answer, or an error."""
-
-    answer: Any
-    error: Exception | None = None
+Outcome = tuple[Any, Exception | None]
+"""The outcome of a call: an answer, or an error."""
 
 
 class HalfAppliedError(Exception):
@@ -120,7 +117,7 @@ class BatchRunner:
             self._is_full = True
             _logger.error("%s", told)
         if len(calls) == 1:
-            return [Outcome(None, told)]
+            return [(None, told)]
         half = len(calls) // 2
         return [*self._run_half(calls[:half]), *self._run_half(calls[half:])]
 
@@ -130,7 +127,7 @@ class BatchRunner:
         except apsw.FullError as error:
             return self._run_what_fits(calls, error)
         except apsw.BusyError as error:  # the other half is committed, so they must not both run again
-            return [Outcome(None, explained(error, self.path)) for _ in calls]
+            return [(None, explained(error, self.path)) for _ in calls]
 
     def _run_whole(self, calls: Sequence[Call]) -> list[Outcome]:
         culprits: dict[int, Outcome] = {}
@@ -147,14 +144,14 @@ class BatchRunner:
                 if callable(calls[lost.index]):
                     # A user's ROLLBACK, or a blob that does not fit, must not cost the others their writes: run it
                     # again without that call. Nothing of this batch was answered yet, so the difference cannot be seen.
-                    culprits[lost.index] = Outcome(None, self._told(lost.error, calls[lost.index]))
+                    culprits[lost.index] = (None, self._told(lost.error, calls[lost.index]))
                     continue
                 # The disk failed, and would fail for the next call.
-                return [Outcome(None, explained(lost.error, self.path)) for _ in calls]
+                return [(None, explained(lost.error, self.path)) for _ in calls]
             except (apsw.BusyError, apsw.FullError):
                 raise
             except (apsw.Error, StoreUnusable) as error:  # of BEGIN or COMMIT: it concerns all calls
-                return [Outcome(None, commit_failed(error, self.path)) for _ in calls]
+                return [(None, commit_failed(error, self.path)) for _ in calls]
 
     def _way_to_apply(self, calls: Sequence[Call]) -> ApplyAll:
         """Savepoints are two statements for each call of several writes, and nearly no call is refused half-way. So
@@ -189,21 +186,21 @@ class BatchRunner:
     def _attempt(self, index: int, call: Call, apply_all: ApplyAll) -> Outcome:
         try:
             if callable(call):
-                return Outcome(self.atomically(lambda: call(self)))
+                return self.atomically(lambda: call(self)), None
             if len(call) == 1:
                 # A single write is one statement, or statements of which only the last changes an item: atomic by
                 # itself (https://sqlite.org/lang_conflict.html, ABORT).
                 answer = self._apply_one(0, call[0])
-                return Outcome(_NOTHING if answer is None else (answer,))
-            return Outcome(apply_all(call))
+                return (_NOTHING if answer is None else (answer,)), None
+            return apply_all(call), None
         except Refused as refused:
-            return Outcome(None, refused)
+            return None, refused
         except (apsw.FullError, HalfAppliedError):
             raise
         except Exception as raised:
             if not self.connection.in_transaction:
                 raise TransactionLostError(index, raised) from raised
-            return Outcome(None, self._told(raised, call))
+            return None, self._told(raised, call)
 
     def _told(self, raised: Exception, call: Call) -> Exception:
         """The error as the caller gets it. SQLite's own errors become errors of our tree, or no caller would wait for

@@ -37,19 +37,21 @@ MAX_CONDITIONS: Final = 100
 """The most parts one condition may have: SQLite bounds the depth of an expression (https://sqlite.org/limits.html)."""
 
 _NO_SHAPES: Final[tuple[Shape, ...]] = ()
+_JOINS: Final = (AllOf, AnyOf)
 
 
 def shape_of(condition: Condition, parameters: list[Value]) -> Shape:
     """The shape of ``condition``; its values are added to ``parameters`` in the order of their places in the SQL."""
-    if type(condition) is AllOf or type(condition) is AnyOf:
+    kind = type(condition)
+    if isinstance(condition, _JOINS):
         before = len(parameters)
         shapes = tuple([shape_of(each, parameters) for each in condition.conditions])
         if len(parameters) - before > MAX_CONDITIONS or len(shapes) > MAX_CONDITIONS:
             raise InvalidInput(f"a condition has more than {MAX_CONDITIONS} parts")
-        return type(condition), len(parameters) - before, shapes
-    values = condition.statuses if type(condition) is StatusIn else astuple(condition)
+        return kind, len(parameters) - before, shapes
+    values = condition.statuses if isinstance(condition, StatusIn) else astuple(condition)
     parameters.extend(values)
-    return type(condition), len(values), _NO_SHAPES
+    return kind, len(values), _NO_SHAPES
 
 
 def sql_of(shape: Shape) -> str:

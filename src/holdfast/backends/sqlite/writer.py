@@ -159,7 +159,7 @@ class Writer:
                 return self._runner.run(calls)
             except apsw.BusyError as error:
                 if elapsed_seconds() > give_up_at:
-                    return [Outcome(None, explained(error, self._runner.path)) for _ in calls]
+                    return [(None, explained(error, self._runner.path)) for _ in calls]
             # SQLite does not signal when a lock becomes free; its own busy handler waits like this, with other steps.
             threading.Event().wait(pauses.take())
 
@@ -176,4 +176,4 @@ def _answer(batch: list[Queued], outcomes: list[Outcome]) -> None:
 
 def _failed(batch: list[Queued], error: BaseException) -> list[Outcome]:
     text = f"the write was interrupted by {type(error).__name__}: {error}. Nothing of it was applied"
-    return [Outcome(None, StoreUnavailable(text)) for _ in batch]
+    return [(None, StoreUnavailable(text)) for _ in batch]
