@@ -34,8 +34,7 @@ def advance(partition: str, work: Work, host: Host) -> None:
     for arrived in work.arrivals:  # what is appended meanwhile too
         _deliver(arrived, work)
     work.arrivals.clear()
-    now = host.clock.now_ms()
-    if work.is_due(now):
+    if work.timers and work.is_due(now := host.clock.now_ms()):
         _gather(work)  # what is asked for only now begins by that, whatever an earlier attempt's timer says
         _fall_due(now, work)
     _gather(work)

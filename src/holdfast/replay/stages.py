@@ -73,7 +73,8 @@ class Replaying(Struct, frozen=True, gc=False):
         if entity.epoch != FIRST_EPOCH:
             await journal.load()
         entity.unread = entity.unread or not unloaded.created
-        await crash_limit.fence(unloaded, journal, host)
+        if unloaded.taken_over or journal.deaths:
+            await crash_limit.fence(unloaded, journal, host)
         began = elapsed_seconds()
         program.begin(journal.entries, host.clock.now_ms(), deaths=journal.deaths)
         if not journal.entries and elapsed_seconds() - began > host.limits.stalled_seconds:
@@ -82,7 +83,8 @@ class Replaying(Struct, frozen=True, gc=False):
         journal.held = program.held
         journal.told = program.recorded
         entity.work = Work(program, journal)
-        crash_limit.check(journal, program, host)
+        if journal.deaths:
+            crash_limit.check(journal, program, host)
         entity.unloaded = None
         if program.mismatch is not None:
             raise Blocked(program.mismatch)

@@ -14,7 +14,7 @@ from holdfast.errors import CompensationFailed, ContinueAsNew, InvalidInput
 from holdfast.failure import describe
 from holdfast.kernel.outcomes import Conclusion
 from holdfast.logs import log, told_traceback
-from holdfast.replay.entries import Received
+from holdfast.replay.entries import Entry, Received
 from holdfast.replay.requests import Outcome, Raised, Returned
 from holdfast.texts import printable
 from holdfast.workflows import record as records
@@ -52,10 +52,12 @@ LOGGED: Final = (records.FAILED, records.TIMED_OUT, records.COMPENSATION_FAILED)
 
 
 class Ending(Struct, frozen=True, gc=False, kw_only=True):
-    """An execution whose body has ended. ``record`` holds when, and its last entries."""
+    """An execution whose body has ended. ``tail`` are the last entries of its journal."""
 
     partition: str
     record: ExecutionRecord
+    tail: tuple[Entry, ...]
+    ended_at: int
     workflow: DeclaredWorkflow
     live: Live
     activation: Activation
@@ -74,7 +76,7 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
                     data, _ = self.workflow.signature.result.copy(
                         value, f"the result of workflow {record.workflow!r}", self.live.limit_bytes
                     )
-                    return self._ended(records.COMPLETED, replace(record, result=Raw(data)))
+                    return self._ended(records.COMPLETED, self._finished(result=Raw(data)))
                 except InvalidInput as unfit:
                     error = unfit
             case Raised(ContinueAsNew()) if self.activation.main.cancelled_late:
@@ -91,7 +93,10 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
             and (cancelled := self.activation.main.cancelled) is not None
         ):
             error = asyncio.CancelledError(cancelled.reason or "nobody said why")
-        return self._ended(status, replace(record, error=describe(error)))
+        return self._ended(status, self._finished(error=describe(error)))
+
+    def _finished(self, **outcome: object) -> ExecutionRecord:
+        return replace(self.record, tail=self.tail, notes=(), blocked="", ended_at=self.ended_at, **outcome)
 
     def _status_of(self, error: BaseException) -> str:
         if isinstance(error, CompensationFailed):
@@ -103,8 +108,7 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
 
     def _ended(self, status: str, record: ExecutionRecord) -> Conclusion:
         retention_ms, telemetry = self.workflow.policy.retention_ms, self.live.host.telemetry
-        assert record.ended_at is not None
-        expires_at = None if retention_ms is None else record.ended_at + retention_ms
+        expires_at = None if retention_ms is None else self.ended_at + retention_ms
         failure = (
             None if record.result != NO_VALUE else describe(outcome_error(status, record, self.live.registry.errors))
         )
@@ -112,14 +116,14 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
         stays = expires_at is None
         if self.awaited_by:
             told = AwaitedEnded(self.partition, record.result, failure, stays)
-            posts += answers(told, self.awaited_by, self.live.sender, record.ended_at)
+            posts += answers(told, self.awaited_by, self.live.sender, self.ended_at)
         if (parent := record.parent) is not None:
             message = ChildEnded(parent.run, parent.op, record.result, failure, parent.nonce, stays)
             sort = self.live.sender.next_sort()
-            posts.append((parent.partition, post(parent.partition, sort, message, record.ended_at)))
+            posts.append((parent.partition, post(parent.partition, sort, message, self.ended_at)))
         if (starter := record.starter) is not None and expires_at is not None:
             sort = self.live.sender.next_sort()
-            writes = post(starter.partition, sort, was_started(record.id, starter), record.ended_at)
+            writes = post(starter.partition, sort, was_started(record.id, starter), self.ended_at)
             posts.append((starter.partition, writes))
         if self.activation.queries:
             record = replace(record, queries=last_answers(self.activation))
@@ -131,17 +135,16 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
         """The end is durable."""
         telemetry = self.live.host.telemetry
         if telemetry.is_detailed:
-            took_ms = (record.ended_at or record.created_at) - record.created_at
+            took_ms = self.ended_at - record.created_at
             telemetry.detail("finished", partition=self.partition, status=status, seconds=took_ms / 1000)
         if (tracer := telemetry.tracer) is not None:
-            telemetry.trace(tracer.recorded, self.partition, record, record.tail)
+            telemetry.trace(tracer.recorded, self.partition, record, self.tail)
             telemetry.trace(tracer.ended, self.partition, record, status)
         if status in LOGGED:
             _log_failure(status, record, self.live.host.home)
 
     def _next_run(self, input: bytes) -> Conclusion:
-        now = self.record.ended_at
-        assert now is not None
+        now = self.ended_at
         carried = tuple(
             Received(f"carried/{self.record.run}/{place}", name, now, value)
             for place, (name, value) in enumerate(self.activation.mailboxes.unread())
@@ -154,6 +157,8 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
             run_at=now,
             version=self.workflow.version,
             moved_to="",
+            notes=(),
+            blocked="",
             tail=(),
             ended_at=None,
             carried=carried,
@@ -169,7 +174,7 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
         """The next run is durable, and nothing else keeps the last entries of this one."""
         telemetry = self.live.host.telemetry
         if (tracer := telemetry.tracer) is not None:
-            telemetry.trace(tracer.recorded, self.partition, self.record, self.record.tail)
+            telemetry.trace(tracer.recorded, self.partition, self._finished(), self.tail)
 
 
 def _log_failure(status: str, record: ExecutionRecord, home: Home) -> None:

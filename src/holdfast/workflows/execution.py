@@ -13,15 +13,7 @@ from holdfast.coordination.inbox import MARKED, USED
 from holdfast.items import Delete, Item, Update, Write
 from holdfast.kernel.entity import Told
 from holdfast.kernel.outcomes import Conclusion
-from holdfast.replay.entries import (
-    Cancelled,
-    Done,
-    Entry,
-    Failed,
-    Note,
-    Pending,
-    Received,
-)
+from holdfast.replay.entries import Cancelled, Done, Entry, Failed, Note, Pending, Received
 from holdfast.replay.journal import FIRST_EPOCH
 from holdfast.replay.program import AnyEffect, Arrival, Asked, Contested, Timed
 from holdfast.replay.requests import RUNNING as STILL_RUNNING
@@ -69,7 +61,6 @@ DEADLINE: Final = "!deadline"
 
 NONE: Final[dict[str, None]] = {}
 """Shared by all executions that have got no message: the first one makes another."""
-
 
 NO_CALLBACKS: Final = frozenset[str]()
 """The callbacks that most executions have had the time run out for. They share it."""
@@ -184,23 +175,13 @@ class Execution:
         return replace(self._record, notes=self._kept, notes_at=self._kept_at, waits=waits)
 
     def begin(self, entries: Sequence[Entry], now: int, *, deaths: int = 0) -> None:
-        record, live = self._record, self._live
-        self._clears = count_of(record.run) > 0 and not entries
-        self.held = record.notes if record.notes_at == len(entries) else ()
-        entries = [*entries, *self.held]
-        told = [entry for entry in entries if not isinstance(entry, PLAIN)]
-        for entry in told:
-            live.note(entry)
-            match entry:
-                case Received(id=id) | Cancelled(timed_out=False, id=id):
-                    self._is_news(id)
-                case Cancelled(timed_out=True):
-                    self._deadline_asked = True  # it has come; another one would interrupt the clean-up
-                    self._ran_out_of_time = True
-                case _:
-                    pass
-        if awaited_by := dict.fromkeys(awaiting(told)):
-            self._awaited_by = {**self._awaited_by, **awaited_by}
+        live, record = self._live, self._record
+        self._clears = count_of(self.run) > 0 and not entries
+        if record.notes and record.notes_at == len(entries):
+            self.held = record.notes
+            entries = [*entries, *record.notes]
+        if entries:
+            self._take_in(entries)
         self.activation = activation_of(
             record,
             self._workflow,
@@ -220,6 +201,22 @@ class Execution:
                     live.amend(op, died=deaths)
 
     # ── In ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _take_in(self, entries: Sequence[Entry]) -> None:
+        """Note what is recorded besides what the body itself is told."""
+        told = [entry for entry in entries if not isinstance(entry, PLAIN)]
+        for entry in told:
+            self._live.note(entry)
+            match entry:
+                case Received(id=id) | Cancelled(timed_out=False, id=id):
+                    self._is_news(id)
+                case Cancelled(timed_out=True):
+                    self._deadline_asked = True  # it has come; another one would interrupt the clean-up
+                    self._ran_out_of_time = True
+                case _:
+                    pass
+        if awaited_by := dict.fromkeys(awaiting(told)):
+            self._awaited_by = {**self._awaited_by, **awaited_by}
 
     def deliver(self, arrival: Arrival) -> bool:
         entry = arrival.entry
@@ -382,10 +379,11 @@ class Execution:
         return self.activation.outcome is not STILL_RUNNING
 
     def conclusion(self, tail: Sequence[Entry], now: int) -> Conclusion:
-        record = replace(self._record, tail=tuple(tail), notes=(), blocked="", ended_at=now)
         ending = Ending(
             partition=self._partition,
-            record=record,
+            record=self._record,
+            tail=tuple(tail),
+            ended_at=now,
             workflow=self._workflow,
             live=self._live,
             activation=self.activation,
