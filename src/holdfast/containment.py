@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from holdfast.errors import CallFailed
 
@@ -105,7 +105,8 @@ class Run(Generic[T]):
                         raise
                     break
                 finally:
-                    self.requests += max(0, task.cancelling() - inside)
+                    if (made := task.cancelling() - inside) > 0:
+                        self.requests += made
                 if not has_waited:
                     has_waited = True
                     self.waits()
@@ -121,7 +122,8 @@ class Run(Generic[T]):
             asked = isinstance(error, asyncio.CancelledError) and task.cancelling() > before
             if (told := self.ended(error, asked=asked)) is not None:
                 raise told
-            return cast("T", result)
+            answer: T = result
+            return answer
         finally:
             self.over()
             del error  # its traceback refers to this frame

@@ -33,11 +33,11 @@ class Creations:
 
     def over(self, partition: str) -> bool:
         """It was written, or was not. True if it is to be checked now."""
-        self._expected[partition] -= 1
-        if self._expected[partition]:
+        if others := self._expected.pop(partition) - 1:
+            self._expected[partition] = others
             return False
-        del self._expected[partition]
         self.kept.discard(partition)
-        owed = partition in self._postponed
-        self._postponed.discard(partition)
-        return owed
+        if partition not in self._postponed:
+            return False
+        self._postponed.remove(partition)
+        return True

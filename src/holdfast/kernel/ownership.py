@@ -211,7 +211,8 @@ async def leave(entity: Entity, left: Left, host: Host, *, as_released: bool = F
         told = [write for _, message in posts for write in message]
         began = elapsed_seconds() if host.telemetry.is_detailed else None
         try:
-            if await _released(entity, hold, update, *one_per_place((*others, *told)), host=host):
+            writes = one_per_place((*others, *told)) if told else others
+            if await _released(entity, hold, update, *writes, host=host):
                 if began is not None:
                     committed(began, host)
                 entity.release()

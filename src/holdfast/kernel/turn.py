@@ -37,7 +37,9 @@ async def run_turn(entity: E, stages: Stages[E], host: Host) -> None:
             await stages.load(entity, entity.unloaded, host)
             shown = True  # by the write that made it ours: the claim of this turn, or what began it here before
         while True:
-            await receive(entity, stages, host, shown=shown)
+            ensure_sound(entity)
+            if entity.unread:
+                await receive(entity, stages, host, shown=shown)
             shown = False
             match await stages.run(entity, host):
                 case Again():
@@ -95,9 +97,6 @@ async def receive(entity: E, stages: Stages[E], host: Host, *, shown: bool) -> N
     """After a wake-up, look at the head and at what has come. The head first: what comes later moves it on again.
     ``shown``: a claim has just shown the head.
     """
-    ensure_sound(entity)
-    if not entity.unread:
-        return
     shown = shown and not entity.missed
     entity.missed = entity.unread = False
     head = None if shown else await check(entity, host)

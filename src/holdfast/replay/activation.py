@@ -136,7 +136,8 @@ class Activation:
         """
         self.loop.call(self._start)
         self.repeats = False
-        if now is not None and self._names_timers and not self.past.continues:
+        waits = self._wait_times.fresh or self.past.reopened
+        if waits and now is not None and self._names_timers and not self.past.continues:
             late = self._wait_times.late(self.past, self.now_ms, now)
             if late is not None:
                 self._new_wants().notes += (late,)

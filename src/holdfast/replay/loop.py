@@ -207,7 +207,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def live_tasks(self) -> list[DurableTask]:
         """The tasks that have not ended, in the order they were started."""
-        self._tasks = [task for task in self._tasks if not task.done()]
+        if self._tasks:
+            self._tasks = [task for task in self._tasks if not task.done()]
         return self._tasks
 
     def reject_intrusions(self) -> None:

@@ -58,6 +58,8 @@ class Work:
 
     def others(self) -> Sequence[Write]:
         """What is to be written with the journal: receipts first, which belong to its next entries."""
+        if not (self.receipts or self.writes):
+            return ()
         return one_per_place((*self.receipts.values(), *self.writes))
 
     def take_others(self) -> Sequence[Write]:

@@ -327,13 +327,15 @@ class Execution:
             wants.asked = in_order(wants.asked, self._live)
         for request in wants.asked:
             self._sort_out(request, effects, timers)
+        withdrawn: list[str] = []
         for request in wants.withdrawn:
+            withdrawn.append(request.id)
             if isinstance(request, Operation):
                 effects += request.command.withdrawn(request, self._live)
         return Asked(
             effects=effects,
             timers=timers,
-            withdrawn=[request.id for request in wants.withdrawn],
+            withdrawn=withdrawn,
             marks=wants.marked,
             notes=notes,
             writes=[

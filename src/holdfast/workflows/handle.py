@@ -81,8 +81,10 @@ class Handle(Generic[R]):
             return awaited
         refuse_in_step("handle.result()")
         runtime = self._connect()
-        wait_outside = partial(ended, runtime, self._partition)
-        found = await (wait_outside() if timeout is None else self._within(timeout, wait_outside, runtime))
+        if timeout is None:
+            found = await ended(runtime, self._partition)
+        else:
+            found = await self._within(timeout, partial(ended, runtime, self._partition), runtime)
         recorded = decode_result(found.body)
         if recorded.result != NO_VALUE:
             result: R = codec.decode(bytes(recorded.result))

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Protocol, TypeVar
 
+from msgspec import Struct
+
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.errors import CompensationFailed, InvalidInput, NestedDurableCall
 from holdfast.kernel.unit import current_unit
@@ -87,8 +89,7 @@ class WorkflowInfo(Current):
         return self._activation.quiet
 
 
-@dataclass(frozen=True, slots=True)
-class BodyScope:
+class BodyScope(Struct, frozen=True):
     """What operations must know of the execution whose body called them. Not for the body: it holds the secret.
 
     ``info`` makes what ``hf.current()`` tells in the body; few bodies ask. ``run`` is the number of the run in keys and
@@ -107,7 +108,7 @@ class BodyScope:
     nonce: str
     signature: Signature
     shared: bytes = b""
-    failed_sagas: dict[object, CompensationFailed] = field(default_factory=dict[object, CompensationFailed])
+    failed_sagas: dict[object, CompensationFailed] = {}
     undone: dict[str, str] | None = None
     limit_bytes: int = INPUT_LIMIT_BYTES
 

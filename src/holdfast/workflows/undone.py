@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from holdfast.errors import InvalidState
 from holdfast.replay.entries import Aside, Done, Entry, Failed, Pending, Tried

@@ -8,7 +8,7 @@ import contextvars
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -97,6 +97,13 @@ class CallStep(Struct, frozen=True, gc=False):
         policy = self.step.policy
         if policy.transactional:
             return _sql_effect(self, operation, live)
+        if policy.at_most_once or policy.limits or not self.step.is_async:
+            return self._prepared(operation, live)
+        return Effect(operation.id, partial(_attempted, self, operation, live))
+
+    def _prepared(self, operation: Operation, live: Live) -> AnyEffect:
+        """Before it begins it may need a thread, permits, or an intent that is recorded."""
+        policy = self.step.policy
         intent = Intended(operation.id, live.now_ms(), operation.fingerprint) if policy.at_most_once else None
         if policy.at_most_once and live.notes_on(operation.id).intended:
             return Effect(operation.id, partial(_interrupted, self, operation, live))
@@ -252,10 +259,15 @@ async def _call_in_time(command: CallStep, attempt: Attempt, seat: Seat | None) 
         raise
 
 
-async def _call(command: CallStep, seat: Seat | None) -> Any:
+def _call(command: CallStep, seat: Seat | None) -> Awaitable[Any]:
     step = command.step
     if seat is None:
-        return await step.function(*command.args, **command.kwargs)
+        called: Awaitable[Any] = step.function(*command.args, **command.kwargs)
+        return called
+    return _call_in_thread(step, command, seat)
+
+
+async def _call_in_thread(step: DeclaredStep, command: CallStep, seat: Seat) -> Any:
     context = contextvars.copy_context()
     call = partial(context.run, _called, step.function, *command.args, **command.kwargs)
     result = await seat.run(call)
