@@ -117,8 +117,8 @@ async def commit(entity: JournaledEntity, work: Work, host: Host) -> None:
 
 
 def flush(entity: JournaledEntity, work: Work, host: Host) -> None:
-    """Make everything recorded durable without waiting for it: nothing depends on it yet."""
-    if work.has_unwritten and not entity.lost and work.flushing is None:
+    """Make what is recorded durable without waiting for it: nothing depends on it yet."""
+    if work.flushing is None and not entity.lost:
         work.flushing = asyncio.get_running_loop().create_task(_flush(entity, work, host))
 
 

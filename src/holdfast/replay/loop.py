@@ -331,12 +331,13 @@ class DurableLoop(asyncio.AbstractEventLoop):
         if host_loop is self:
             work(*args)
             return
+        host_task: asyncio.Task[Any] | None = None
         if host_loop is not None:
             self._host = host_loop
-        host_task = asyncio.current_task(host_loop) if host_loop is not None else None
+            host_task = asyncio.current_task(host_loop)
+            if host_task is not None:
+                asyncio._leave_task(host_loop, host_task)
         hooks = sys.get_asyncgen_hooks()
-        if host_loop is not None and host_task is not None:
-            asyncio._leave_task(host_loop, host_task)
         asyncio._set_running_loop(self)
         self._error_outside = sys.exception()
         sys.set_asyncgen_hooks(self._generator_begun, self._generator_left)

@@ -124,7 +124,7 @@ class Replaying(Struct, frozen=True, gc=False):
                 return AGAIN
         elif work.program.concluded() and not (work.busy or entity.paused or entity.interrupted):
             return await conclude(work, host)
-        if not settling.may_ride(work, host):
+        if work.has_unwritten and not settling.may_ride(work, host):
             flush(entity, work, host)
         if (entity.paused or host.draining) and not work.busy:
             return LEAVING

@@ -15,16 +15,18 @@ from holdfast.functions import told
 from holdfast.replay.tasks import named
 from holdfast.retry import Retry
 from holdfast.workflows.declared import DeclaredStep, DeclaredWorkflow, StepPolicy, Undo, WorkflowPolicy
-from holdfast.workflows.handle import Handle
+from holdfast.workflows.handle import Handle, result_of
 from holdfast.workflows.launch import launch
 from holdfast.workflows.operations.child import call_child, start_child
 from holdfast.workflows.operations.step import call_step
 from holdfast.workflows.options import NO_OPTIONS, StartOptions
+from holdfast.workflows.record import partition_of
 from holdfast.workflows.scope import current_activation, refuse_in_step
 from holdfast.workflows.starting import Call, Startable
+from holdfast.workflows.wait_for_end import ended
 
 if TYPE_CHECKING:
-    from holdfast.kernel.runtime import Connect
+    from holdfast.kernel.runtime import Connect, Runtime
     from holdfast.registrations import Registrations
 
 P = ParamSpec("P")
@@ -183,26 +185,36 @@ class Workflow(DeclaredWorkflow, Startable[P, R]):
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions) -> Call[R]:
         activation = current_activation()
         if activation is not None:
-            activation.loop.refuse_in_query(f"workflow {self.name!r}")
+            activation.loop.refuse_in_query(self.signature.what)
             return named(call_child(activation, self, args, kwargs, options), self.name)
-        refuse_in_step(f"workflow {self.name!r}")
+        refuse_in_step(self.signature.what)
         return self._start_and_wait(args, kwargs, options)
 
     async def _start_and_wait(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions) -> R:
-        handle = await self._start(args, kwargs, options)
-        return await handle.result()
+        if current_activation() is not None:  # it was called elsewhere, and is awaited in a body
+            return await (await self._start(args, kwargs, options)).result()
+        refuse_in_step(self.signature.what)
+        runtime = self._connect()
+        id = await self._begin(runtime, args, kwargs, options)
+        result: R = result_of(self, await ended(runtime, partition_of(self.name, id)), runtime)
+        return result
 
     async def _start(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions) -> Handle[R]:
         activation = current_activation()
         if activation is not None:
             return self.handle(await start_child(activation, self, args, kwargs, options))
         refuse_in_step(f"{self.name}.start")
-        runtime = self._connect()
-        input = self.signature.bind(args, kwargs, f"workflow {self.name!r}", runtime.limit_bytes)
+        return self.handle(await self._begin(self._connect(), args, kwargs, options))
+
+    async def _begin(
+        self, runtime: Runtime, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions
+    ) -> str:
+        """Start it, from outside of a body; answers its id."""
+        input = self.signature.bind(args, kwargs, limit_bytes=runtime.limit_bytes)
         now = runtime.clock.now_ms()
         order = options.order(input, now, new_id=ids.new_ordered_id(now), tags={})
         await launch(runtime.home, runtime.host, self, order, runtime.clock)
-        return self.handle(order.id)
+        return order.id
 
     def handle(self, id: str) -> Handle[R]:
         """A handle on an execution that was started earlier, here or elsewhere. Looks nothing up."""

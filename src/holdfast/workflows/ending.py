@@ -15,7 +15,7 @@ from holdfast.failure import describe
 from holdfast.kernel.outcomes import Conclusion
 from holdfast.logs import log, told_traceback
 from holdfast.replay.entries import Entry, Received
-from holdfast.replay.requests import Outcome, Raised, Returned
+from holdfast.replay.requests import Raised, Returned
 from holdfast.texts import printable
 from holdfast.workflows import record as records
 from holdfast.workflows.launch import outcome_error
@@ -66,15 +66,15 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
 
     def conclusion(self) -> Conclusion:
         """The head as it shall be, and the messages that leave with it."""
-        record = self.record
         error: BaseException
-        match _ungrouped(self.activation.outcome):
+        outcome = self.activation.outcome
+        match _ungrouped(outcome) if isinstance(outcome, Raised) else outcome:
             case _ if failed_sagas := self.activation.context.failed_sagas:  # whatever the body has made of it
                 error = joined(failed_sagas.values())
             case Returned(value):
                 try:
                     data, _ = self.workflow.signature.result.copy(
-                        value, f"the result of workflow {record.workflow!r}", self.live.limit_bytes
+                        value, f"the result of {self.workflow.signature.what}", self.live.limit_bytes
                     )
                     return self._ended(records.COMPLETED, self._finished(result=Raw(data)))
                 except InvalidInput as unfit:
@@ -185,9 +185,9 @@ def _log_failure(status: str, record: ExecutionRecord, home: Home) -> None:
     log(logging.WARNING, "%s ended as %s\n%s", name, status, told_traceback(record.error, home), of=of)
 
 
-def _ungrouped(outcome: Outcome) -> Outcome:
+def _ungrouped(outcome: Raised) -> Raised:
     """A task group wraps what was raised in it; to continue as new is no error among others, if it is alone."""
-    group: Any = outcome.error if isinstance(outcome, Raised) else None
+    group: Any = outcome.error
     if not isinstance(group, BaseExceptionGroup):
         return outcome
     asked, others = cast("Any", group).split(ContinueAsNew)

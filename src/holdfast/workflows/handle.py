@@ -41,7 +41,7 @@ from holdfast.workflows.record import (
 from holdfast.workflows.retry_execution import retry
 from holdfast.workflows.scope import current_activation, refuse_in_step
 from holdfast.workflows.status import Status, blocked_for, status_of
-from holdfast.workflows.wait_for_end import ended
+from holdfast.workflows.wait_for_end import Ended, ended
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Connect, Runtime
@@ -74,22 +74,17 @@ class Handle(Generic[R]):
         registered; ``WaitTimeout`` if the time is up (the execution goes on); ``NotFound``.
         """
         activation = current_activation()
-        codec = self._workflow.signature.result
         if activation is not None:
-            wait = partial(await_execution, activation, self._partition, codec.decode_steady)
+            decode = self._workflow.signature.result.decode_steady
+            wait = partial(await_execution, activation, self._partition, decode)
             awaited: R = await (wait() if timeout is None else self._within(timeout, wait, None))
             return awaited
         refuse_in_step("handle.result()")
         runtime = self._connect()
-        if timeout is None:
-            found = await ended(runtime, self._partition)
-        else:
-            found = await self._within(timeout, partial(ended, runtime, self._partition), runtime)
-        recorded = decode_result(found.body)
-        if recorded.result != NO_VALUE:
-            result: R = codec.decode(bytes(recorded.result))
-            return result
-        raise outcome_error(found.status, decode_record(found.body), runtime.registry.errors)
+        wait_outside = partial(ended, runtime, self._partition)
+        found = await (wait_outside() if timeout is None else self._within(timeout, wait_outside, runtime))
+        result: R = result_of(self._workflow, found, runtime)
+        return result
 
     async def _within(self, timeout: Duration, wait: Callable[[], Awaitable[T]], runtime: Runtime | None) -> T:
         limit = asyncio.timeout(seconds(timeout))
@@ -238,3 +233,11 @@ class Handle(Generic[R]):
             if isinstance(message, CancelRequest) and status.status == CANCELLED:
                 return  # it is what was asked for
             raise InvalidState(f"{describe_partition(self._partition)} has ended as {status.status}")
+
+
+def result_of(workflow: DeclaredWorkflow, found: Ended, runtime: Runtime) -> Any:
+    """The result of an execution that has ended. Raises the ``ExecutionError`` of one without a result."""
+    recorded = decode_result(found.body)
+    if recorded.result != NO_VALUE:
+        return workflow.signature.result.decode(bytes(recorded.result))
+    raise outcome_error(found.status, decode_record(found.body), runtime.registry.errors)

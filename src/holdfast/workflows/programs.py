@@ -132,7 +132,7 @@ class Workflows(Struct, frozen=True):
             sender=self.sender,
             threads=self.threads,
             noted={},
-            shared=self.shared.use(record.needs) or b"",
+            shared=(record.needs and self.shared.use(record.needs)) or b"",
         )
 
     def blocked_body(self, head: Item, reason: str, now: int) -> bytes:  # noqa: ARG002 - the signature of Programs

@@ -174,7 +174,7 @@ async def _attempted(command: CallStep, operation: Operation, live: Live, seat: 
         live.host.telemetry.trace(tracer.attempt, live.partition, live.record, operation.id, attempt.number, began)
     try:
         result = await contained(_invoke(attempt, seat))
-        data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
+        data, copy = step.signature.result.copy(result, f"the result of {step.signature.what}", live.limit_bytes)
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the step's outcome
         arrival = _failure(command, operation, live, error, began)
         if live.host.telemetry.is_detailed:
@@ -360,7 +360,7 @@ def _sql_effect(command: CallStep, operation: Operation, live: Live) -> AnyEffec
     def work(cursor: SqlCursor) -> Arrival:
         began = live.now_ms()
         result = _called(step.function, cursor, *command.args, **command.kwargs)
-        data, copy = step.signature.result.copy(result, f"the result of step {step.name!r}", live.limit_bytes)
+        data, copy = step.signature.result.copy(result, f"the result of {step.signature.what}", live.limit_bytes)
         return live.done(operation, data, copy=step.signature.result.steady(copy), began=began)
 
     def failed(error: Exception) -> Arrival:
