@@ -168,6 +168,8 @@ class Journal:
 
     def tail(self) -> Sequence[Entry]:
         """The same without notes, which say nothing once the entity has ended."""
+        if not self.held:
+            return self.buffer
         return [*(entry for entry in self.held if not isinstance(entry, Note)), *self.buffer]
 
     def _joined(self) -> tuple[Pending, ...]:

@@ -127,14 +127,15 @@ async def _launch_with(unit: Unit, home: Home, workflow: DeclaredWorkflow, order
     with unit.waiting():
         there = await home.store.get(partition)
     there = unit.head_to_be(partition) or there
+    now = clock.now_ms()
     if there is None:
-        head = _new_head(home, None, workflow, order, clock, run=first_run(home), epoch=0)
-        _add_to(unit, head, Put(head, ABSENT), clock.now_ms())
+        head = _new_head(home, None, workflow, order, now, run=first_run(home), epoch=0)
+        _add_to(unit, head, Put(head, ABSENT), now)
         return head
-    if _is_free(there, order, clock.now_ms()):
+    if _is_free(there, order, now):
         run = decode_record(there.body).run + 1
-        head = _new_head(home, None, workflow, order, clock, run=run, epoch=there.epoch + 1)
-        _add_to(unit, head, Put(head, _still_free(there, clock.now_ms())), clock.now_ms())
+        head = _new_head(home, None, workflow, order, now, run=run, epoch=there.epoch + 1)
+        _add_to(unit, head, Put(head, _still_free(there, now)), now)
         return head
     return _same_execution(there, workflow, order)
 
@@ -152,9 +153,10 @@ async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, ord
     when: Condition = ABSENT
     run, epoch = first_run(home), 0
     while True:
-        head = _new_head(home, host, workflow, order, clock, run=run, epoch=epoch)
+        now = clock.now_ms()
+        head = _new_head(home, host, workflow, order, now, run=run, epoch=epoch)
         try:
-            head = await _write_new(head, when, workflow.policy.queue, home, host, clock.now_ms())
+            head = await _write_new(head, when, workflow.policy.queue, home, host, now)
         except Refused as refused:
             there = refused.item
         else:
@@ -223,8 +225,8 @@ async def cancel_before_start(
 
     The start may still be on its way, sent by an owner of the parent that is none any more: it finds the place taken.
     """
-    head = _new_head(home, None, workflow, order, clock, run=first_run(home), epoch=0)
     now = clock.now_ms()
+    head = _new_head(home, None, workflow, order, now, run=first_run(home), epoch=0)
     error = describe(CancelledError(reason))
     record = replace(decode_record(head.body), ended_at=now, error=error, tail=(Cancelled(now, reason),))
     kept_ms = workflow.policy.retention_ms
@@ -242,12 +244,11 @@ def _new_head(
     host: Host | None,
     workflow: DeclaredWorkflow,
     order: Launch,
-    clock: Clock,
+    now: int,
     *,
     run: int,
     epoch: int,
 ) -> Item:
-    now = clock.now_ms()
     partition = partition_of(workflow.name, order.id)
     starts_at = max(now, order.starts_at)
     timeout_ms = order.timeout_ms if order.timeout_ms is not None else workflow.policy.timeout_ms

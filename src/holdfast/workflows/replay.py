@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.errors import HoldfastError
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from holdfast.workflows.declared import DeclaredWorkflow
     from holdfast.workflows.history import Recorded
     from holdfast.workflows.record import ExecutionRecord
+
+
+NO_MARKS: Final[frozenset[str]] = frozenset()
 
 
 def activation_of(  # noqa: PLR0913 - each named by its caller
@@ -44,14 +47,14 @@ def activation_of(  # noqa: PLR0913 - each named by its caller
     large the input of a new run may be. ``make``: a debugger has an activation of its own.
     """
     mark = CODE_MARK + workflow.version
-    marks = {entry.id for entry in entries if isinstance(entry, Marked) and entry.id.startswith(CODE_MARK)}
+    marks = _code_marks(entries) if entries else NO_MARKS
     activation = make(
         partial(_body, workflow, record),
         recorded=(*record.carried, *entries),
         carried=len(record.carried),
         started_at=record.run_at,
         seed=seed_of(record),
-        strict=record.version == workflow.version and not marks - {mark},
+        strict=record.version == workflow.version and marks <= {mark},
         rebuild=rebuild,
         untouched=untouched,
         steps=workflow.steps,
@@ -75,6 +78,10 @@ def activation_of(  # noqa: PLR0913 - each named by its caller
         limit_bytes=limit_bytes,
     )
     return activation
+
+
+def _code_marks(entries: Sequence[Entry]) -> frozenset[str]:
+    return frozenset(entry.id for entry in entries if isinstance(entry, Marked) and entry.id.startswith(CODE_MARK))
 
 
 def _info(record: ExecutionRecord, partition: str, activation: Activation) -> WorkflowInfo:

@@ -36,22 +36,28 @@ Shape = tuple[type[Condition], int, tuple["Shape", ...]]
 MAX_CONDITIONS: Final = 100
 """The most parts one condition may have: SQLite bounds the depth of an expression (https://sqlite.org/limits.html)."""
 
-_NO_SHAPES: Final[tuple[Shape, ...]] = ()
-_JOINS: Final = (AllOf, AnyOf)
+_PLAIN: Final[dict[type[Condition], Shape]] = {
+    kind: (kind, len(kind.__struct_fields__), ())
+    for kind in (Always, Absent, Exists, RevisionIs, EpochIs, OwnerIs, Unowned, LeaseLapsed, Expired)
+}
+"""The shapes of conditions that hold no others, and always have as many parameters."""
 
 
 def shape_of(condition: Condition, parameters: list[Value]) -> Shape:
     """The shape of ``condition``; its values are added to ``parameters`` in the order of their places in the SQL."""
-    kind = type(condition)
-    if isinstance(condition, _JOINS):
-        before = len(parameters)
+    if (plain := _PLAIN.get(type(condition))) is not None:
+        parameters.extend(astuple(condition))
+        return plain
+    before = len(parameters)
+    shapes: tuple[Shape, ...] = ()
+    if isinstance(condition, (AllOf, AnyOf)):
         shapes = tuple([shape_of(each, parameters) for each in condition.conditions])
-        if len(parameters) - before > MAX_CONDITIONS or len(shapes) > MAX_CONDITIONS:
-            raise InvalidInput(f"a condition has more than {MAX_CONDITIONS} parts")
-        return kind, len(parameters) - before, shapes
-    values = condition.statuses if isinstance(condition, StatusIn) else astuple(condition)
-    parameters.extend(values)
-    return kind, len(values), _NO_SHAPES
+    elif isinstance(condition, StatusIn):
+        parameters.extend(condition.statuses)
+    count = len(parameters) - before
+    if shapes and (count > MAX_CONDITIONS or len(shapes) > MAX_CONDITIONS):
+        raise InvalidInput(f"a condition has more than {MAX_CONDITIONS} parts")
+    return type(condition), count, shapes
 
 
 def sql_of(shape: Shape) -> str:
