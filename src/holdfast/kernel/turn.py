@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.coordination.lease import Claimed, Fenced
 from holdfast.kernel.entity import Entity, Unowned
-from holdfast.kernel.outcomes import Again, Idle, Released
+from holdfast.kernel.outcomes import Again, Ended, Idle, Released, Rest
 from holdfast.kernel.ownership import check, claim, ensure_sound, leave, seen, take, wait
 
 if TYPE_CHECKING:
@@ -42,17 +42,17 @@ async def run_turn(entity: E, stages: Stages[E], host: Host) -> None:
                 await receive(entity, stages, host, shown=shown)
             shown = False
             match await stages.run(entity, host):
-                case Again():
-                    continue
                 case Idle() as idle:
                     if await wait(entity, idle, host):
                         continue
                     left = await stages.rest(entity, host)
+                case Ended() | Rest() as left:
+                    pass
+                case Again():
+                    continue
                 case Released(rest):
                     stages.left(entity, rest, host)
                     return
-                case left:
-                    pass
             if await leave(entity, left, host):
                 stages.left(entity, left, host)
                 return

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.kernel.outcomes import Left, Next
     from holdfast.replay.entity import JournaledEntity
-    from holdfast.replay.program import Program, Programs
+    from holdfast.replay.program import Programs
 
 
 class Replaying(Struct, frozen=True, gc=False):
@@ -67,7 +67,12 @@ class Replaying(Struct, frozen=True, gc=False):
         """See ``Stages``: read the journal, once, and replay it. After a takeover it is fenced first: the last owner
         may be awake (G3).
         """
-        program = await self._open(entity, unloaded, host)
+        try:
+            program = await self.programs.taken_up(unloaded.head, host)
+        except Blocked as blocked:
+            if unloaded.taken_over:
+                await handover.fence(entity, blocked.run, host, died=unloaded.died)
+            raise
         home = host.home
         journal = Journal(home.store, entity.partition, program.run, home.owner, entity.epoch, home.bounds)
         if entity.epoch != FIRST_EPOCH:
@@ -88,14 +93,6 @@ class Replaying(Struct, frozen=True, gc=False):
         entity.unloaded = None
         if program.mismatch is not None:
             raise Blocked(program.mismatch)
-
-    async def _open(self, entity: JournaledEntity, unloaded: Unloaded, host: Host) -> Program:
-        try:
-            return await self.programs.taken_up(unloaded.head, host)
-        except Blocked as blocked:
-            if unloaded.taken_over:
-                await handover.fence(entity, blocked.run, host, died=unloaded.died)
-            raise
 
     async def receive(self, entity: JournaledEntity, head: Item | None, host: Host, /) -> None:
         """See ``Stages``."""
