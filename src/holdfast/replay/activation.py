@@ -106,8 +106,7 @@ class Activation:
         self.main: MainTask  # from when it begins until it leaves memory
         self.broken: DeterminismError | None = None
         self.queries: dict[str, Callable[[], Any]] = NOTHING
-        self.repeats = False
-        self.looking = False
+        self.repeats = self.looking = False
         self.names_by_item = True
         self.named: dict[str, str] = NOTHING
         self.prompters: tuple[Callable[[str], bool], ...] = ()
