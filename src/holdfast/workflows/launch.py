@@ -90,11 +90,6 @@ class Launch(Struct, frozen=True, gc=False, kw_only=True):
     queued: Queued | None = None
     shares: tuple[str, ...] = ()
 
-    @property
-    def is_from_outside(self) -> bool:
-        """Whether no execution has asked for it."""
-        return self.parent is None and self.starter is None
-
 
 async def launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, order: Launch, clock: Clock) -> Item:
     """Create the execution's head, or find the one that is there. Answers the head.
@@ -108,7 +103,8 @@ async def launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, orde
     if (unit := current_unit.get()) is not None:
         return await _launch_with(unit, home, workflow, order, clock)
     partition = partition_of(workflow.name, order.id)
-    if (queue := workflow.policy.queue) is not None and order.is_from_outside:
+    queue = workflow.policy.queue
+    if queue is not None and order.parent is None and order.starter is None:  # no execution has asked for it
         await refuse_if_full(queue, partition, home, host)
     if host is None or serving(host, partition) is None:  # another app of this home, or another function, takes it up
         return await _launch(home, None, workflow, order, clock)
@@ -184,7 +180,7 @@ async def _write_new(head: Item, when: Condition, queue: Queue | None, home: Hom
         return await _write_behind(place, head, when, queue, home)
     if host is not None and (begins := at_once(head.partition, queued, queue, host)) is not None:
         try:
-            running = _worked_on(head, host, now)
+            running = _worked_on(head.partition, head.revision, head.epoch, head.body, host, now)
             if await begins.write(Put(running, when), partial(eq, running)):
                 return running
         finally:
@@ -286,21 +282,22 @@ def _head_of(record: ExecutionRecord, partition: str, home: Home, host: Host | N
     if record.queued is not None:
         due_at = starts_at if starts_at > now else _due_while_waiting(record, home, now)
         return Item(partition=partition, revision=revision, status=QUEUED, due_at=due_at, epoch=epoch, body=body)
-    ready = Item(partition=partition, revision=revision, status=READY, due_at=starts_at, epoch=epoch, body=body)
     if starts_at > now or host is None or not _keeps_place(host, partition):
-        return ready
-    return _worked_on(ready, host, now)
+        return Item(partition=partition, revision=revision, status=READY, due_at=starts_at, epoch=epoch, body=body)
+    return _worked_on(partition, revision, epoch, body, host, now)
 
 
-def _worked_on(head: Item, host: Host, now: int) -> Item:
+def _worked_on(partition: str, revision: int, epoch: int, body: bytes, host: Host, now: int) -> Item:
     """A head that this process works on from its first moment."""
-    return replace(
-        head,
+    return Item(
+        partition=partition,
+        revision=revision,
         status=RUNNING,
         owner=host.home.owner,
         lease_until=lease_until(now, host),
+        epoch=epoch + 1,
         due_at=now,  # so that it is found if we die
-        epoch=head.epoch + 1,
+        body=body,
     )
 
 
