@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
+from tests.backends.aws.short_pages import ShortPages
 
 from holdfast.backends.aws import DynamoStore, due, leases_seen
 from holdfast.backends.aws.connection import Connection
@@ -62,6 +63,33 @@ async def test_every_head_that_is_due_is_on_one_page_in_order(open_store: OpenSt
             found += page.items
         assert [head.due_at for head in found] == sorted(when for when in due_at.values() if when <= 250)
         assert len({head.partition for head in found}) == len(found)
+    await store.close()
+
+
+async def test_pages_that_are_empty_and_not_the_last_leave_nothing_out(open_store: OpenStore) -> None:
+    made: list[ShortPages] = []
+    due_at = {f"wf#checkout#order-{n}": 100 + n // 3 for n in range(40)}
+    late = {name for name in due_at if Random(name).random() < 0.3}
+
+    def short(connection: Connection) -> ShortPages:
+        made.append(ShortPages(connection, late))
+        return made[-1]
+
+    store = await open_store(short)
+    await asyncio.gather(*(store.write(Put(Item(name, due_at=when))) for name, when in due_at.items()))
+    for limit in (1, 7, 1000):
+        found: list[Item] = []
+        cursors: list[str | None] = [None]
+        while cursors[-1] is not None or len(cursors) == 1:
+            page = await store.due(110, after=cursors[-1], limit=limit)
+            assert page.cursor not in cursors[1:], "it goes on"
+            cursors.append(page.cursor)
+            found += page.items
+        assert sorted(head.partition for head in found) == sorted(
+            name for name, when in due_at.items() if when <= 110 and name not in late
+        )
+        assert [head.due_at for head in found] == sorted(head.due_at or 0 for head in found)
+    assert made[0].pages[0] > 0, "no page was empty"
     await store.close()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from tests.backends.aws.short_pages import ShortPages
 from tests.backends.aws.world import drop_table
 from tests.worlds import PATIENCE_SECONDS
 
@@ -188,6 +189,28 @@ async def test_an_index_that_lags_names_a_head_twice_and_it_is_listed_once(place
     transport = place.transport(Lagging)
     store = DynamoStore(transport, place.table, settings=KnownSettings(transport, place.table, place.clock))
     assert names(await listed(store, "wf#", 10)) == ["wf#a#1"]
+
+
+async def test_pages_that_are_empty_and_not_the_last_leave_nothing_out(place: Place) -> None:
+    await place.change("index")
+    late = {f"wf#a#{number}" for number in (0, 3, 4, 5, 11)}
+    for number in range(12):
+        place.clock.ms += number % 2
+        await place.process().write(Put(Item(f"wf#a#{number}")))
+    made: list[ShortPages] = []
+
+    def short(connection: Connection) -> ShortPages:
+        made.append(ShortPages(connection, late))
+        return made[-1]
+
+    transport = place.transport(short)
+    store = DynamoStore(transport, place.table, settings=KnownSettings(transport, place.table, place.clock))
+    for limit in (1, 3, 100):
+        found = await listed(store, "wf#", limit)
+        assert sorted(names(found)) == sorted({f"wf#a#{number}" for number in range(12)} - late)
+        numbers = [int(name.rpartition("#")[2]) for name in names(found)]
+        assert [(number + 1) // 2 for number in numbers] == sorted(((n + 1) // 2 for n in numbers), reverse=True)
+    assert made[0].pages[0] > 0, "no page was empty"
 
 
 async def test_what_older_releases_wrote_is_entered_before_anything_is_listed_by_the_index(place: Place) -> None:

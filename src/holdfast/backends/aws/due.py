@@ -45,7 +45,7 @@ async def choose_all(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 class Cursor(Struct, frozen=True):
-    """Where to continue: in each part behind its last returned entry, by name, else at the time ``reached``."""
+    """Where to continue: in each part behind the last entry that was read, by name, else at the time ``reached``."""
 
     reached: int = 0
     behind: dict[str, Entry] = {}
@@ -70,13 +70,9 @@ class DueIndex:
             if len(found) <= limit:
                 return Page(await self._due(await choose(found), before))
         start = _cursor(after)
-        kept, ended = await self._look(start, before, limit)
-        due = await self._due(await choose([entry for entry, _ in kept]), before)
-        if ended:
-            return Page(due)
-        reached = kept[-1][0].when if kept else start.reached
-        cursor = Cursor(reached, start.behind | {part: entry for entry, part in kept})
-        return Page(due, msgspec.json.encode(cursor).decode())
+        entries, end = await self._look(start, before, limit)
+        due = await self._due(await choose(entries), before)
+        return Page(due, None if end is None else msgspec.json.encode(end).decode())
 
     async def _glance(self) -> Sequence[Entry] | None:
         """All entries, of every part, by one request; ``None`` if there are more than a few."""
@@ -92,27 +88,31 @@ class DueIndex:
             return None
         return _entries(answer)
 
-    async def _look(self, start: Cursor, before: int, limit: int) -> tuple[list[tuple[Entry, str]], bool]:
-        """The next entries in order, each with its part, and whether that is all of them."""
+    async def _look(self, start: Cursor, before: int, limit: int) -> tuple[list[Entry], Cursor | None]:
+        """The next entries in order, and where to go on; ``None`` if that is all of them."""
         parts = await self._read_parts()
         share = min(limit, -(-limit // len(parts)) + SHARE_BESIDES)
         wanted = (_Range(part, start.reached, before, start.behind.get(part), share) for part in parts)
-        read = await asyncio.gather(*(self._read(each) for each in wanted))
+        read = dict(zip(parts, await asyncio.gather(*(self._read(each) for each in wanted)), strict=True))
         # Behind the end of a part that was not read to its end, others may not be returned yet.
-        until = min((entries[-1].when for entries, ended in read if entries and not ended), default=before)
-        found = [
-            (entry, part)
-            for part, (entries, _) in zip(parts, read, strict=True)
-            for entry in entries
-            if entry.when <= until
-        ]
+        ends = {part: end for part, (_, end) in read.items() if end is not None}
+        until = min((end.when for end in ends.values()), default=before)
+        found = [(entry, part) for part, (entries, _) in read.items() for entry in entries if entry.when <= until]
         # Entries of one time stay in the order of their part, which only DynamoDB knows, and which its cursors follow.
         found.sort(key=lambda pair: pair[0].when)
-        every = sum(len(entries) for entries, _ in read)
-        return found[:limit], len(found[:limit]) == every and all(ended for _, ended in read)
+        kept = found[:limit]
+        entries = [entry for entry, _ in kept]
+        behind = start.behind | {part: entry for entry, part in kept}
+        if len(kept) < len(found):
+            return entries, Cursor(entries[-1].when, behind)
+        if not ends:
+            return entries, None
+        return entries, Cursor(until, behind | {part: end for part, end in ends.items() if end.when == until})
 
-    async def _read(self, wanted: _Range) -> tuple[list[Entry], bool]:
-        """The first entries of one part in a range, and whether that is all of them."""
+    async def _read(self, wanted: _Range) -> tuple[list[Entry], Entry | None]:
+        """The first entries of one part in a range, and where to go on; ``None`` if that is all of them. A page may be
+        empty, and yet not the last.
+        """
         # The start must lie in the range of times.
         first = wanted.first if wanted.behind is None else wanted.behind.when
         parameters: dict[str, Any] = {
@@ -132,7 +132,8 @@ class DueIndex:
             place = {"q": text(wanted.part), "d": number(wanted.behind.when)}
             parameters["ExclusiveStartKey"] = key(wanted.behind.partition, HEAD) | place
         answer = await self._transport.call("Query", parameters)
-        return _entries(answer), "LastEvaluatedKey" not in answer
+        last = answer.get("LastEvaluatedKey")
+        return _entries(answer), None if last is None else _entry(last)
 
     async def _due(self, entries: Sequence[Entry], before: int) -> tuple[Item, ...]:
         """The heads of these entries that are due. Those of an owner that has renewed others beyond ``before`` are not,
@@ -162,7 +163,11 @@ class _Range(Struct, frozen=True):
 
 
 def _entries(answer: dict[str, Any]) -> list[Entry]:
-    return [Entry(int(each["d"]["N"]), each["p"]["S"]) for each in answer.get("Items", ())]
+    return [_entry(each) for each in answer.get("Items", ())]
+
+
+def _entry(wire: dict[str, Any]) -> Entry:
+    return Entry(int(wire["d"]["N"]), wire["p"]["S"])
 
 
 def _is_due(head: Item, before: int) -> bool:

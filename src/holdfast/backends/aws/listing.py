@@ -103,16 +103,18 @@ class _Look(Struct, frozen=True):
         most = ALL_AT_ONCE if self.prefix != self.kind else min(ALL_AT_ONCE, limit // LISTED_PARTS + SHARE_BESIDES)
         read = await asyncio.gather(*(self._read(part, behind, most) for part in range(LISTED_PARTS)))
         # Behind the end of a part that was not read to its end, others may not be returned yet.
-        until = min((entries[-1].place for entries, ended in read if not ended), default=None)
-        every = (entry for entries, _ in read for entry in entries if until is None or entry.place <= until)
+        end = min((end for _, end in read if end is not None), key=lambda end: end.place, default=None)
+        every = (entry for entries, _ in read for entry in entries if end is None or entry.place <= end.place)
         known = sorted(every, key=lambda entry: entry.place)
         wanted = [entry for entry in known if entry.partition.startswith(self.prefix)]
         if len(wanted) > limit:
             return wanted[:limit], wanted[limit - 1]
-        return wanted, None if until is None else known[-1]
+        return wanted, end
 
-    async def _read(self, part: int, behind: Entry | None, most: int) -> tuple[list[Entry], bool]:
-        """The next entries of one part, and whether these are all."""
+    async def _read(self, part: int, behind: Entry | None, most: int) -> tuple[list[Entry], Entry | None]:
+        """The next entries of one part, and where to go on; ``None`` if these are all. A page may be empty, and yet not
+        the last.
+        """
         named = f"{self.kind}{part}"
         parameters: dict[str, Any] = {
             "TableName": self.table,
@@ -132,8 +134,12 @@ class _Look(Struct, frozen=True):
             if part == behind.part:
                 parameters["ExclusiveStartKey"] = key(behind.partition, HEAD) | {"h": text(named), "c": until}
         answer = await self.transport.call("Query", parameters)
-        entries = [Entry(int(each["c"]["N"]), part, each["p"]["S"]) for each in answer["Items"]]
-        return entries, "LastEvaluatedKey" not in answer
+        last = answer.get("LastEvaluatedKey")
+        return [_entry(each, part) for each in answer["Items"]], None if last is None else _entry(last, part)
+
+
+def _entry(wire: dict[str, Any], part: int) -> Entry:
+    return Entry(int(wire["c"]["N"]), part, wire["p"]["S"])
 
 
 def _decoded(after: str) -> Entry | None:
