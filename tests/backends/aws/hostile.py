@@ -23,6 +23,7 @@ from holdfast.testing.hostile import (
     HOSTILE,
     Cuts,
     Failures,
+    Fault,
     HostileDynamoDB,
     IndexLag,
     Rules,
@@ -90,6 +91,23 @@ def lean() -> LeanClient:
 def suffered() -> int:
     """How many faults homes in virtual time have met so far."""
     return _proxy(IN_VIRTUAL_TIME).report.faults.total()
+
+
+REFUSALS = (
+    Fault.TRANSACTION_CANCELLED,
+    Fault.WRITE_CONFLICTED,
+    Fault.READ_CONFLICTED,
+    Fault.KEY_THROTTLED,
+    Fault.INDEX_THROTTLED,
+    Fault.THROTTLED,
+    Fault.UNPROCESSED,
+)
+"""After each of these a store sends a request once more."""
+
+
+def refused() -> int:
+    """How many requests of stores that are tested by themselves were refused so far, in whole or in part."""
+    return sum(_proxy(EXACT).report.faults[each] for each in REFUSALS) if is_hostile() else 0
 
 
 def told() -> list[str]:
