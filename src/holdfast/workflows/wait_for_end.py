@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -45,8 +47,10 @@ async def ended(runtime: Runtime, partition: str) -> Ended:
     patience_seconds = LOOK_AGAIN_SECONDS
     warn = BlockedWarning()
     while True:
-        if ended := await _look(runtime, partition, patience_seconds, warn):
-            return ended
+        future: asyncio.Future[Ended | None] = asyncio.get_running_loop().create_future()
+        with _notified(runtime, partition, future):
+            if ended := await _look(runtime, partition, future, patience_seconds, warn):
+                return ended
         runtime.presence.report(describe_partition(partition), partition, runtime.host)
         patience_seconds = _longer(patience_seconds, partition, runtime)
 
@@ -58,47 +62,44 @@ def _longer(patience_seconds: float, partition: str, runtime: Runtime) -> float:
     return longer * Random(f"{partition}/{runtime.sender.name}/{longer}").uniform(1 - SCATTER, 1 + SCATTER)
 
 
-async def _look(runtime: Runtime, partition: str, patience_seconds: float, warn: BlockedWarning) -> Ended | None:
-    """One look, and one wait if it has not ended; ``None`` means: look again.
-
-    An end that is written by now may have been taken back by a retry that the caller knows of, so the wait looks again.
-    """
-    future: asyncio.Future[Ended | None] = asyncio.get_running_loop().create_future()
-    host = runtime.host
-    if host is None:
-        return await _poll(runtime, partition, future, patience_seconds, warn)
-    tell = _look_again if host.watchers.is_ending(partition) else _conclude
-    host.watchers.add(partition, future, partial(tell, future))
-    try:
-        if holds(host, partition):
-            return await future  # this process will see the end itself, or hear that it lost the entity
-        return await _poll(runtime, partition, future, patience_seconds, warn)
-    finally:
-        host.watchers.remove(partition, future)
-
-
-async def _poll(
+async def _look(
     runtime: Runtime,
     partition: str,
     future: asyncio.Future[Ended | None],
     patience_seconds: float,
     warn: BlockedWarning,
 ) -> Ended | None:
-    """Look at what is stored, and wait for a wake-up of the entity, or as long as there is patience."""
-    listener = partial(_resolve, future)
-    runtime.wake_listeners.add(partition, listener)
-    timer: asyncio.TimerHandle | None = None
+    """One look, and one wait if it has not ended; ``None`` means: look again."""
+    if runtime.host is not None and holds(runtime.host, partition):
+        return await future  # this process will see the end itself, or hear that it lost the entity
+    head = await head_of(runtime, partition)
+    if head.status in ENDED:
+        return Ended(head.status, head.body)
+    warn(head)
+    timer = asyncio.get_running_loop().call_later(patience_seconds, _resolve, future)
     try:
-        head = await head_of(runtime, partition)
-        if head.status in ENDED:
-            return Ended(head.status, head.body)
-        warn(head)
-        timer = asyncio.get_running_loop().call_later(patience_seconds, _resolve, future)
         return await future
     finally:
+        timer.cancel()
+
+
+@contextmanager
+def _notified(runtime: Runtime, partition: str, future: asyncio.Future[Ended | None]) -> Generator[None]:
+    """Inside the block, resolve the future at the end, if this process sees it, and at every wake-up of the entity.
+
+    An end that is written by now may have been taken back by a retry that the caller knows of, so the wait looks again.
+    """
+    host, listener = runtime.host, partial(_resolve, future)
+    runtime.wake_listeners.add(partition, listener)
+    if host is not None:
+        tell = _look_again if host.watchers.is_ending(partition) else _conclude
+        host.watchers.add(partition, future, partial(tell, future))
+    try:
+        yield
+    finally:
         runtime.wake_listeners.remove(partition, listener)
-        if timer is not None:
-            timer.cancel()
+        if host is not None:
+            host.watchers.remove(partition, future)
 
 
 def _conclude(future: asyncio.Future[Ended | None], conclusion: Conclusion | None) -> None:
