@@ -22,6 +22,7 @@ SIZE = re.compile(
 
 INTERNAL = {
     "actors.calling.optimistic.LARGEST_WARM_BYTES": "what is kept in memory",
+    "asl.arns.LONGEST_ARN_CHARACTERS": "a rule of Step Functions' protocol",
     "asl.connections.LARGEST_RESPONSE_BYTES": "a quota of Step Functions; the state fails with AWS's text",
     "actors.turn.kept_replies.MOST_BYTES": "larger replies are items of their own",
     "asl.errors.LONGEST_CAUSE_BYTES": "a longer cause of a failed state is cut",
@@ -51,6 +52,8 @@ INTERNAL = {
     "token_file.LONGEST_BYTES": "the file of a token, which Holdfast writes itself",
     "http.states.names.LONGEST_NAME_CHARACTERS": "a rule of Step Functions' protocol",
     "http.states.starting.LARGEST_INPUT_BYTES": "a rule of Step Functions' protocol",
+    "http.states.tags.LONGEST_KEY_CHARACTERS": "a rule of Step Functions' protocol",
+    "http.states.tags.LONGEST_VALUE_CHARACTERS": "a rule of Step Functions' protocol",
     "http.states.tasks.LARGEST_OUTPUT_BYTES": "a rule of Step Functions' protocol",
     "http.metrics_port.LONGEST_HEAD_BYTES": "what a scraper sends",
     "moving.reading.LONGEST_LINE_BYTES": "a line of an export, which Holdfast writes itself",
