@@ -21,8 +21,9 @@ INSERT INTO holdfast_heads (partition, revision, status, owner, lease_until, epo
 VALUES (?, 1, 'RUNNING', 'bare', 1, 1, 1, ?)
 """
 END = """
-UPDATE holdfast_heads SET revision = 2, status = 'COMPLETED', owner = NULL, lease_until = NULL, due_at = NULL, body = ?
-WHERE partition = ? AND revision = 1
+UPDATE holdfast_heads SET revision = revision + 1, status = 'COMPLETED', owner = NULL, lease_until = NULL,
+    due_at = NULL, body = ?
+WHERE partition = ? AND revision = ?
 """
 APPEND = """
 INSERT INTO holdfast_entries (head, sort, revision, status, epoch, body) VALUES (?, ?, 1, '', 1, ?)
@@ -33,7 +34,6 @@ DUE = "SELECT partition, body FROM holdfast_heads WHERE due_at <= 1 ORDER BY due
 BEGIN = """
 UPDATE holdfast_heads SET revision = 2, owner = 'bare', lease_until = 1, due_at = 1 WHERE partition = ? AND revision = 1
 """
-END_OF_BEGUN = END.replace("revision = 2", "revision = 3").replace("revision = 1", "revision = 2")
 STATE = "UPDATE holdfast_heads SET revision = revision + 1, body = ? WHERE partition = ?"
 TAKEN = "DELETE FROM holdfast_entries WHERE head = ? AND sort = ?"
 
@@ -54,7 +54,7 @@ async def one_steps(folder: str, lanes: int, count: int) -> float:
         for first in range(0, count, lanes):
             batch = names[first : first + lanes]
             _commit(store, START, [(name, start) for name in batch])
-            _commit(store, END, [(end, name) for name in batch])
+            _commit(store, END, [(end, name, 1) for name in batch])
         return count / (time.perf_counter() - began)
 
 
@@ -90,15 +90,12 @@ async def starts(folder: str, lanes: int, count: int) -> float:
 async def children(folder: str, count: int) -> float:
     """Milliseconds for so many children: a commit with their starts, and a commit with their ends."""
     it = Workload(folder)
-    async with it.worker():
-        handle = await it.no_step.start(0)
-        await handle
-        end = await _body(it, partition_of(it.no_step.name, handle.id))
+    end = await _end_of(it, it.no_step)
     names = [f"wf#child#bare-{number:08}" for number in range(count)]
     with _file(folder) as store:
         began = time.perf_counter()
         _commit(store, START, [(name, end) for name in names])
-        _commit(store, END, [(end, name) for name in names])
+        _commit(store, END, [(end, name, 1) for name in names])
         return (time.perf_counter() - began) * 1e3
 
 
@@ -115,7 +112,7 @@ async def parallel(folder: str, count: int) -> float:
         began = time.perf_counter()
         _commit(store, START, [(place, end)])
         _commit(store, APPEND, [(1, item.sort, item.body) for item in journal])
-        _commit(store, END, [(end, place)])
+        _commit(store, END, [(end, place, 1)])
         return (time.perf_counter() - began) * 1e3
 
 
@@ -145,10 +142,7 @@ def sends(folder: str, body: bytes, keys: int, count: int) -> tuple[float, float
 async def worked_off(folder: str, limit: int, count: int) -> float:
     """Jobs of a backlog per second: as many begin in one commit as the limit says, and end in one."""
     it = Workload(folder)
-    async with it.worker():
-        handle = await it.no_step.start(0)
-        await handle
-        body = await _body(it, partition_of(it.no_step.name, handle.id))
+    body = await _end_of(it, it.no_step)
     names = [(f"wf#no_step#bare-{number:08}",) for number in range(count)]
     with _file(folder) as store:
         _commit(store, START, [(*name, body) for name in names])
@@ -156,7 +150,7 @@ async def worked_off(folder: str, limit: int, count: int) -> float:
         for first in range(0, count, limit):
             batch = names[first : first + limit]
             _commit(store, BEGIN, batch)
-            _commit(store, END_OF_BEGUN, [(body, *name) for name in batch])
+            _commit(store, END, [(body, *name, 2) for name in batch])
         return count / (time.perf_counter() - began)
 
 
@@ -165,16 +159,13 @@ async def woken(folder: str, count: int) -> float:
     with their ends.
     """
     it = Workload(folder)
-    async with it.worker():
-        handle = await it.nap.start(0)
-        await handle
-        body = await _body(it, partition_of(it.nap.name, handle.id))
+    body = await _end_of(it, it.nap)
     with _file(folder) as store:
         _commit(store, START, [(f"wf#nap#bare-{number:08}", body) for number in range(count)])
         began = time.perf_counter()
         due = store.runner.connection.execute(DUE, (count,)).fetchall()
         _commit(store, BEGIN, [(name,) for name, _ in due])
-        _commit(store, END_OF_BEGUN, [(body, name) for name, body in due])
+        _commit(store, END, [(body, name, 2) for name, body in due])
         return (time.perf_counter() - began) * 1e3
 
 
@@ -187,6 +178,14 @@ def appends(folder: str, body: bytes, writers: int, count: int) -> float:
         for first in range(0, count, writers):
             _commit(store, APPEND, rows[first : first + writers])
         return count / (time.perf_counter() - began)
+
+
+async def _end_of(it: Workload, workflow: Any) -> bytes:
+    """The bytes of the head of an execution that has ended."""
+    async with it.worker():
+        handle = await workflow.start(0)
+        await handle
+        return await _body(it, partition_of(workflow.name, handle.id))
 
 
 async def _body(it: Workload, place: str) -> bytes:
