@@ -86,7 +86,7 @@ def declared_limit(function: Any) -> Limit:
 def declared_uses(function: Any, signature: Signature) -> tuple[LimitUse, ...]:
     """The limits that a method was declared with. Raises ``InvalidInput`` if they do not fit its parameters."""
     uses: tuple[LimitUse, ...] = getattr(function, _USES, ())
-    check_uses(uses, [each.name for each in signature.parameters], f"method {function.__name__!r}")
+    check_uses(uses, signature.parameter_names, f"method {function.__name__!r}")
     return uses
 
 

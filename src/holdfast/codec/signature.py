@@ -66,6 +66,11 @@ class Signature:
         """How many parameters there are; ``*args`` and ``**kwargs`` count as one each."""
         return len(self.parameters)
 
+    @property
+    def parameter_names(self) -> list[str]:
+        """The names of the parameters, in their order."""
+        return [each.name for each in self.parameters]
+
     def bind(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], what: str = "", limit_bytes: int = INPUT_LIMIT_BYTES
     ) -> bytes:

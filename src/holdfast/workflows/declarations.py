@@ -169,8 +169,7 @@ def workflow(  # noqa: PLR0913 - one for each decision about a workflow
 
     def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Workflow[P, R]:
         workflow = Workflow(function, app.runtime, name=name, version=version, policy=policy)
-        parameters = [each.name for each in workflow.signature.parameters]
-        check_key_parameter(queue_key, parameters, f"workflow {workflow.name!r}")
+        check_key_parameter(queue_key, workflow.signature.parameter_names, workflow.signature.what)
         app.registry.add_workflow(workflow)
         return workflow
 

@@ -63,7 +63,7 @@ class DeclaredStep:
         self.unbound_of = class_of_method(function)
         given = (1 if self.policy.transactional else 0) + (1 if self.unbound_of else 0)
         self.signature: Signature = signature_of(function, f"step {self.name!r}", given=given)
-        check_uses(self.policy.limits, [each.name for each in self.signature.parameters], f"step {self.name!r}")
+        check_uses(self.policy.limits, self.signature.parameter_names, f"step {self.name!r}")
         self.is_async = inspect.iscoroutinefunction(function)
         self.undone_by: Undo | None = None
         if self.policy.transactional and self.is_async:
