@@ -9,7 +9,7 @@ from tests.flow.held import Stay, declare, start
 
 import holdfast as hf
 from holdfast.errors import StoreUnavailable
-from holdfast.flow import changing
+from holdfast.flow import changing, gates
 
 
 @pytest.fixture
@@ -164,6 +164,41 @@ async def test_what_is_started_after_a_lower_rate_waits_for_its_token(app, stay)
         await mail(app).reset()
         stay.go()
         await second
+
+
+async def test_a_round_that_has_read_the_numbers_before_a_pause_lets_nothing_begin(
+    app, stay, eventually, monkeypatch
+) -> None:
+    read, paused, has_paused = gates._settings, False, asyncio.Event()
+
+    async def overtaken(gate, host):
+        nonlocal paused
+        settings = await read(gate, host)
+        if not paused and not settings.paused:
+            paused = True
+            await mail(app).pause()
+            has_paused.set()
+        return settings
+
+    letter = declare(app, stay, limit=2)
+    async with app.worker():
+        await mail(app).pause()
+        (handle,) = await start(letter, "a-0")
+        monkeypatch.setattr(gates, "_settings", overtaken)
+        await mail(app).resume()
+        await asyncio.wait_for(has_paused.wait(), 10)
+        await eventually(lambda: _has_decided(app))
+        status = await handle.status()
+        await mail(app).resume()
+        stay.go()
+        assert await handle == "a-0"
+    assert status.status == "QUEUED"
+
+
+async def _has_decided(app: hf.App) -> bool:
+    """Whether the worker has read what was changed last, and has nothing left to do about it."""
+    gate = app.runtime().host.entities[mail(app).partition]
+    return not gate.books.is_changed and not gate.books.is_stale
 
 
 async def _is_free(app: hf.App) -> bool:
