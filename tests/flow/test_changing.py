@@ -195,6 +195,22 @@ async def test_a_round_that_has_read_the_numbers_before_a_pause_lets_nothing_beg
     assert status.status == "QUEUED"
 
 
+async def test_a_change_is_seen_whose_process_dies_before_it_tells_the_worker(
+    app, stay, eventually, monkeypatch
+) -> None:
+    letter = declare(app, stay, limit=2)
+    async with app.worker(limits=hf.Limits(sweep_seconds=0.2)):
+        await mail(app).pause()
+        (handle,) = await start(letter, "a-0")
+        await eventually(lambda: _waits(app))
+        with monkeypatch.context() as dying:
+            dying.setattr(changing, "_gate_here", lambda *_: None)
+            dying.setattr(changing, "wake", lambda *_: None)
+            await mail(app).resume()
+        stay.go()
+        assert await asyncio.wait_for(handle, 30) == "a-0"
+
+
 async def _has_decided(app: hf.App) -> bool:
     """Whether the worker has read what was changed last, and has nothing left to do about it."""
     gate = app.runtime().host.entities[mail(app).partition]
