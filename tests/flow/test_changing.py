@@ -199,7 +199,7 @@ async def test_a_change_is_seen_whose_process_dies_before_it_tells_the_worker(
     app, stay, eventually, monkeypatch
 ) -> None:
     letter = declare(app, stay, limit=2)
-    async with app.worker(limits=hf.Limits(sweep_seconds=0.2)):
+    async with app.worker():
         await mail(app).pause()
         (handle,) = await start(letter, "a-0")
         await eventually(lambda: _waits(app))
