@@ -30,6 +30,10 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 	@tools/install .venv $(BIN)/python dev
 	@touch $@
 
+.venv-%/.dev-installed: pyproject.toml locks/dev.txt
+	@tools/install .venv-$* "$$(tools/find-python $*)" dev
+	@touch $@
+
 # ── Targets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 .PHONY: help demo demo-aws test test-cdk test-newest wheel lock stub audit bench observed hostile fuzz swarm torture torture-aws test-all examples cart coverage docs format clean \
