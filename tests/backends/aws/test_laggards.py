@@ -49,6 +49,7 @@ async def due(store: DynamoStore, before: int = LATER) -> list[str]:
     return [head.partition for head in (await store.due(before)).items]
 
 
+@pytest.mark.gentle("it counts requests and units")
 async def test_a_message_and_its_handling_are_three_units_and_no_entry(open_store: OpenStore) -> None:
     store, laggards = await streamed(open_store)
     await store.write(Put(Item("a"), ABSENT))

@@ -122,6 +122,7 @@ async def _cost(store: DynamoStore, work: Awaitable[object]) -> Usage:
     return store.meter.total
 
 
+@pytest.mark.gentle("it counts requests and units")
 async def test_what_the_patterns_cost(open_store: OpenStore) -> None:
     store = await open_store()
     app = hf.App("shop", home=_open(store))
