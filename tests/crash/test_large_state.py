@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from dataclasses import dataclass
+from functools import cache
 
 import pytest
 
@@ -19,6 +20,7 @@ class Scanned:
     pages: str
 
 
+@cache
 def large(name: str) -> str:
     """Text of 100 KB that hardly shrinks."""
     return "".join(hashlib.sha256(f"{name}{n}".encode()).hexdigest() for n in range(1_600))

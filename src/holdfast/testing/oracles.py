@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from msgspec.structs import replace
@@ -70,6 +71,8 @@ TRANSITIONS: Final[Mapping[str | None, frozenset[str]]] = {
 
 
 LONGEST_TOLD_CHARACTERS: Final = 200
+MOST_UNPACKED: Final = 16
+"""How many unpacked blobs are kept, for as many looks at the same ones."""
 
 WAITING_PREFIXES: Final = (INBOX_PREFIX, DEPARTURE_PREFIX)
 
@@ -121,7 +124,7 @@ class WatchedData(MemoryData):
         if reference is None:
             return item
         packed = self.blobs[reference.digest].data
-        return replace(item, body=zlib.decompress(packed) if reference.compressed else packed)
+        return replace(item, body=_unpacked(packed) if reference.compressed else packed)
 
     def _whole_of(self, partition: str, sort: str) -> Item | None:
         there = self.find(partition, sort)
@@ -204,6 +207,12 @@ class WatchedData(MemoryData):
 
     def _complain(self, item: Item, text: str) -> None:
         self.violations.append(f"{item.partition}: {text}")
+
+
+@lru_cache(MOST_UNPACKED)
+def _unpacked(packed: bytes) -> bytes:
+    """A blob is looked at after every write, and unpacking it takes longer than the write."""
+    return zlib.decompress(packed)
 
 
 def _told(item: Item) -> str:
