@@ -32,20 +32,20 @@ def test_no_more_run_than_may_whatever_happens(*, billed: bool) -> None:
     assert report.faults.counts.total() > SEEDS
 
 
-SOON: tuple[tuple[Bug, str], ...] = (
-    (plants.loan_over_at_first_sight, "run, over"),
-    (plants.permits_in_use_taken_away, "run, over"),
-    (plants.limit_only_here, "run, over"),
-    (plants.arrival_in_memory_only, "calls began within"),
-    (plants.begun_without_a_token, "calls began within"),
-    (plants.tokens_without_a_slot, "(G1)"),
-    (plants.permit_not_given_back, "(G1)"),
+SOON: tuple[tuple[Bug, str, int], ...] = (
+    (plants.loan_over_at_first_sight, "run, over", 4),
+    (plants.permits_in_use_taken_away, "run, over", 4),
+    (plants.limit_only_here, "run, over", 0),
+    (plants.arrival_in_memory_only, "calls began within", 1),
+    (plants.begun_without_a_token, "calls began within", 0),
+    (plants.tokens_without_a_slot, "(G1)", 0),
+    (plants.permit_not_given_back, "(G1)", 1),
 )
-LATE: tuple[tuple[Bug, str], ...] = (
-    (plants.loan_without_its_revision, "(G16)"),
-    (plants.loan_for_ever, "run, over"),
-    (plants.unanswered_write_forgotten, "run, over"),
-    (plants.late_token_used, "calls began within"),
+LATE: tuple[tuple[Bug, str, int], ...] = (
+    (plants.loan_without_its_revision, "(G16)", 0),
+    (plants.loan_for_ever, "run, over", 0),
+    (plants.unanswered_write_forgotten, "run, over", 0),
+    (plants.late_token_used, "calls began within", 0),
 )
 """Found after more than twenty seeds."""
 
@@ -55,6 +55,6 @@ PLANTS = [
 ]
 
 
-@pytest.mark.parametrize(("bug", "told"), PLANTS)
-def test_a_planted_bug_is_found(bug: Bug, told: str) -> None:
-    find(bug, told, pool())
+@pytest.mark.parametrize(("bug", "told", "first"), PLANTS)
+def test_a_planted_bug_is_found(bug: Bug, told: str, first: int) -> None:
+    find(bug, told, pool(), first=first)
