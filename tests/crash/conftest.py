@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +14,12 @@ from tests.crash.stage import Stage
 
 from holdfast.ports import Home
 from holdfast.testing.crashes import CRASHES
+from holdfast.testing.faults import WriteFault
 from holdfast.testing.world import MemoryDatabase
 
 HERE = Path(__file__).parent
 EVERYTHING = "HOLDFAST_TORTURE"
+FaultsOf = Callable[[Sequence[WriteFault], int], Sequence[WriteFault]]
 SAMPLED_SHARE = 0.05
 SAMPLED_SHARE_IN_MEMORY = 0.25
 MOST_POINTS = 12
@@ -42,15 +44,24 @@ HOMES = [
 ]
 
 
+THROUGHOUT = pytest.param("memory throughout", marks=pytest.mark.torture)
+"""Every fault at every write, by ``make torture``, of what has them in turn else."""
+
+
 @pytest.fixture(params=HOMES)
 def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
     """Every write of every scenario, wherever it is played. Through the proxy processes die before and after each
     write: failures and lost answers are the proxy's own.
     """
+    yield from staged(request.param)
+
+
+def staged(name: str) -> Iterator[Stage]:
+    """The home of this name, for one test."""
     everything = EVERYTHING in os.environ
-    match request.param:
-        case "memory":
-            yield Stage("memory")
+    match name:
+        case "memory" | "memory throughout":
+            yield Stage(name)
         case "dynamodb" if everything:
             yield Stage("dynamodb", lean_client())
         case "dynamodb":
@@ -69,18 +80,43 @@ def patient_stage(request: pytest.FixtureRequest) -> Stage:
     return Stage(request.param, None if request.param == "memory" else lean_client())
 
 
-@pytest.fixture
-def sampled_stage(stage: Stage) -> Stage:
-    """Every write of a seeded sample of the scenarios on DynamoDB."""
-    if stage.client is None or EVERYTHING in os.environ:
-        return stage
-    return replace(stage, share=SAMPLED_SHARE)
+@pytest.fixture(params=[*HOMES, THROUGHOUT])
+def sampled_stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """Every write of a seeded sample of the scenarios on DynamoDB; of all in memory, before one and after the next."""
+    for stage in staged(request.param):
+        if stage.client is None:
+            yield replace(stage, in_turn=request.param == "memory")
+        else:
+            yield stage if EVERYTHING in os.environ else replace(stage, share=SAMPLED_SHARE)
+
+
+@pytest.fixture(params=["memory", THROUGHOUT])
+def turning_stage(request: pytest.FixtureRequest) -> Stage:
+    """Every write of every scenario in memory, where each of them has every fault in another way; here one in turn."""
+    return Stage(request.param, in_turn=request.param == "memory")
 
 
 @pytest.fixture(params=["some", pytest.param("all", marks=pytest.mark.torture)])
 def memory_stage(request: pytest.FixtureRequest) -> Stage:
     """In memory a sample of the scenarios, where each of them is played in another way too; all by ``make torture``."""
     return Stage("memory", share=SAMPLED_SHARE_IN_MEMORY if request.param == "some" else 1.0)
+
+
+@pytest.fixture(params=["in turn", pytest.param("all", marks=pytest.mark.torture)])
+def faults_at(request: pytest.FixtureRequest) -> FaultsOf:
+    """Which of some faults a write has, by its number: one, and the next write the next one; all by ``make torture``.
+    For stories of many processes.
+    """
+    return one_in_turn if request.param == "in turn" else all_of_them
+
+
+def one_in_turn(faults: Sequence[WriteFault], number: int) -> Sequence[WriteFault]:
+    return [faults[number % len(faults)]]
+
+
+def all_of_them(faults: Sequence[WriteFault], number: int) -> Sequence[WriteFault]:
+    del number
+    return faults
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

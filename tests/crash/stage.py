@@ -26,7 +26,8 @@ SAMPLE_SEED = 7
 @dataclass(frozen=True)
 class Stage:
     """A home that scenarios are played on; their requests go another ``way`` than that of ``client``, if one is given.
-    ``share`` says how many are played, where all would take too long.
+    ``share`` says how many are played, where all would take too long; ``in_turn``, that each write has one of the
+    faults, and the next write the next one, where each scenario is played in another way too.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Stage:
     faults: Sequence[WriteFault] = FAULTS
     share: float = 1.0
     most_points: int | None = None
+    in_turn: bool = False
 
     def on(self, scenario: Scenario) -> Scenario:
         """The same scenario here, unchanged."""
@@ -48,8 +50,10 @@ class Stage:
 
     def crash(self, scenario: Scenario) -> Report:
         """A fault at every write of it, or at so many as there is time for here."""
-        report = crash_at_every_write(self.on(scenario), self.faults, most_points=self.most_points)
-        every = len(self.faults) * report.writes
+        report = crash_at_every_write(
+            self.on(scenario), self.faults, most_points=self.most_points, in_turn=self.in_turn
+        )
+        every = (1 if self.in_turn else len(self.faults)) * report.writes
         assert report.points == min(every, self.most_points or every) > 0
         assert report.faults.counts.total() > report.points / 2, "faults that did not happen prove nothing"
         return report
@@ -59,7 +63,8 @@ class Stage:
 
         A request that was under way when its process was stopped is out of time: it fails, and is made again.
         """
-        report = pause_at_every_write(replace(scenario, unsteady=scenario.unsteady or self.client is not None))
+        unsteady = scenario.unsteady or self.client is not None
+        report = pause_at_every_write(replace(scenario, unsteady=unsteady), in_turn=self.in_turn)
         assert scenario.unsteady or report.faults.counts.total() == report.points
         return report
 

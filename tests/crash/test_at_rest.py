@@ -19,7 +19,8 @@ from holdfast.testing.crashes import Report
 
 pytestmark = pytest.mark.usefixtures("billed")
 
-TWICE = ["sleeping", "callback", *(pytest.param(each, marks=pytest.mark.torture) for each in ("sequential", "signals"))]
+LONGER = ("sleeping", "sequential", "signals")
+TWICE = ["callback", *(pytest.param(each, marks=pytest.mark.torture) for each in LONGER)]
 FENCED_AT_LEAST = 100
 
 Played = Callable[[Scenario], Report]
@@ -31,8 +32,8 @@ def at_once(each: Scenario) -> Scenario:
 
 
 @pytest.mark.parametrize("each", SCENARIOS, ids=lambda each: each.name)
-def test_a_crash_at_any_write_changes_nothing(each: Scenario) -> None:
-    Stage("memory").crash(at_once(each))
+def test_a_crash_at_any_write_changes_nothing(each: Scenario, turning_stage: Stage) -> None:
+    turning_stage.crash(at_once(each))
 
 
 @pytest.mark.parametrize("name", TWICE)

@@ -8,7 +8,6 @@ from tests.scenarios import ACTOR_SCENARIOS
 
 from holdfast.testing import (
     Scenario,
-    crash_at_every_write,
     lag_at_every_write,
     pause_at_every_write,
     run_swarm,
@@ -22,9 +21,8 @@ pytestmark = pytest.mark.usefixtures("billed")
 
 
 @pytest.mark.parametrize("each", ACTOR_SCENARIOS, ids=str)
-def test_a_crash_at_any_write_changes_nothing(each: Scenario) -> None:
-    report = crash_at_every_write(each)
-    assert report.points == 4 * report.writes > 0
+def test_a_crash_at_any_write_changes_nothing(each: Scenario, turning_stage: Stage) -> None:
+    turning_stage.crash(each)
 
 
 def test_zombies_and_laggards_change_nothing_and_are_fenced(memory_stage: Stage) -> None:

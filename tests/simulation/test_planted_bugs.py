@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 from tests.scenarios import SCENARIOS, scenario
 from tests.simulation import plants
-from tests.simulation.finding import seeds
+from tests.simulation.finding import Bug, find, seeds
 
 from holdfast.testing.crashes import DELAYS, crash_at_every_write, lag_at_every_write
 from holdfast.testing.swarm import Expectation, expectations, run_seed
@@ -78,7 +78,6 @@ class Plant:
 
 PLANTS = (
     Plant(plants.unconditional_commit, swarm(), "was overwritten (G3)"),
-    Plant(plants.no_new_epoch, swarm(), "(G1)"),
     Plant(plants.no_fence, lags("folding"), "was at work (G3)"),
     Plant(plants.deaf_settle, swarm(20), "from PAUSED to SUSPENDED"),
     Plant(plants.early_intent, crashes("at most once"), "attempted 2 times (G10)"),
@@ -90,7 +89,6 @@ PLANTS = (
     Plant(plants.forgetful_start, swarm(), "its epoch went back"),
     Plant(plants.unrecognised_start, crashes("sequential"), "IdempotencyMismatch"),
     Plant(plants.born_twice, delays("primitives"), "performed again after its outcome was recorded (G2)"),
-    Plant(plants.blind_sweep, swarm(), "(G1)"),
     Plant(plants.early_timer, swarm(13), "(G8)"),
     Plant(plants.shuffled_replay, swarm(), "is still BLOCKED"),
     Plant(plants.lost_outcome, swarm(), "performed again after its outcome was recorded (G2)"),
@@ -115,3 +113,8 @@ def test_a_planted_bug_is_found(plant: Plant) -> None:
                 print(f"{name_of(plant)}: {violation}")
                 return
     pytest.fail(f"no oracle said {plant.told!r}, but: {told}")
+
+
+@pytest.mark.parametrize("bug", [plants.no_new_epoch, plants.blind_sweep])
+def test_a_planted_bug_that_lets_something_never_end_is_found(bug: Bug) -> None:
+    find(bug, "(G1)", pool())

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Any, Final
+from zlib import crc32
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -89,17 +90,22 @@ class Report(Struct, frozen=True):
 
 
 def crash_at_every_write(
-    scenario: Scenario, faults: Sequence[WriteFault] = FAULTS, *, most_points: int | None = None
+    scenario: Scenario,
+    faults: Sequence[WriteFault] = FAULTS,
+    *,
+    most_points: int | None = None,
+    in_turn: bool = False,
 ) -> Report:
     """Apply each of ``faults`` at each write of the first process, and compare with the undisturbed run.
 
     ``most_points`` is for homes so slow that all points would take too long: of more points it plays a sample, always
-    the same one.
+    the same one. ``in_turn`` is for what is played in other ways too: one of the faults at each write, and the next one
+    at the next write.
 
     Prints what it covered. Fails if any run differs in its result, statuses, histories or accepted effects, breaks a
-    guarantee that ``oracles`` watches, or does not end.
+    guarantee that ``oracles`` watches, or does not end; at the fifth of them at once.
     """
-    return _told(_enumerate(scenario, faults, most_points))
+    return _told(_enumerate(scenario, faults, most_points, in_turn=in_turn))
 
 
 def crash_twice(scenario: Scenario) -> Report:
@@ -118,17 +124,17 @@ def crash_twice(scenario: Scenario) -> Report:
     return _told(tally.report())
 
 
-def pause_at_every_write(scenario: Scenario) -> Report:
+def pause_at_every_write(scenario: Scenario, *, in_turn: bool = False) -> Report:
     """Stop the first process at each write until its leases have lapsed and a second process has finished everything.
 
-    Then it continues, with its memory as it was: it must not change anything any more (G3, G9).
+    Then it continues, with its memory as it was: it must not change anything any more (G3, G9). It is stopped before
+    the write and after it; ``in_turn`` before one, and after the next.
     """
     base = undisturbed(scenario)
     tally = _Tally(scenario, base, "a zombie")
-    for number in range(1, base.writes[0] + 1):
-        for fault in PAUSES:
-            run = run_virtual(lambda: _run_with_zombie(scenario, FaultsAt({number: fault})))  # noqa: B023 - it runs here and now
-            tally.add(run, f"{_name(fault)} {number}", expected=1)
+    for number, fault in _points(scenario, base, PAUSES, in_turn=in_turn):
+        run = run_virtual(lambda: _run_with_zombie(scenario, FaultsAt({number: fault})))  # noqa: B023 - it runs here and now
+        tally.add(run, f"{_name(fault)} {number}", expected=1)
     return _told(tally.report())
 
 
@@ -154,10 +160,21 @@ def undisturbed(scenario: Scenario) -> Run:
     return base
 
 
-def _enumerate(scenario: Scenario, faults: Sequence[WriteFault], most_points: int | None) -> Report:
+def _points(
+    scenario: Scenario, base: Run, faults: Sequence[WriteFault], *, in_turn: bool
+) -> list[tuple[int, WriteFault]]:
+    """Each write with each fault, or with one of them: which one the first write has depends on the scenario."""
+    numbers = range(1, base.writes[0] + 1)
+    if in_turn:
+        first = crc32(scenario.name.encode())
+        return [(number, faults[(first + number) % len(faults)]) for number in numbers]
+    return [(number, fault) for number in numbers for fault in faults]
+
+
+def _enumerate(scenario: Scenario, faults: Sequence[WriteFault], most_points: int | None, *, in_turn: bool) -> Report:
     base = undisturbed(scenario)
     tally = _Tally(scenario, base, "/".join(type(fault).__name__ for fault in faults))
-    points = [(number, fault) for number in range(1, base.writes[0] + 1) for fault in faults]
+    points = _points(scenario, base, faults, in_turn=in_turn)
     if most_points is not None and most_points < len(points):
         points = Random(scenario.name).sample(points, most_points)
     for number, fault in points:
@@ -187,6 +204,8 @@ class _Tally:
             wrong.append(f"{happened} faults happened, not {expected}: the runs are not alike")
         if wrong:
             self._failures.append(f"{place}: {'; '.join(wrong)}")
+        if len(self._failures) == MOST_FAILURES_TOLD:  # more would not be told
+            _told(self.report())
 
     def report(self) -> Report:
         return Report(
