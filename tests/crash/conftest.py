@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +14,10 @@ from tests.crash.stage import Stage
 
 from holdfast.ports import Home
 from holdfast.testing.crashes import CRASHES
-from holdfast.testing.faults import WriteFault
 from holdfast.testing.world import MemoryDatabase
 
 HERE = Path(__file__).parent
 EVERYTHING = "HOLDFAST_TORTURE"
-FaultsOf = Callable[[Sequence[WriteFault], int], Sequence[WriteFault]]
 SAMPLED_SHARE = 0.05
 SAMPLED_SHARE_IN_MEMORY = 0.25
 MOST_POINTS = 12
@@ -100,23 +98,6 @@ def turning_stage(request: pytest.FixtureRequest) -> Stage:
 def memory_stage(request: pytest.FixtureRequest) -> Stage:
     """In memory a sample of the scenarios, where each of them is played in another way too; all by ``make torture``."""
     return Stage("memory", share=SAMPLED_SHARE_IN_MEMORY if request.param == "some" else 1.0)
-
-
-@pytest.fixture(params=["in turn", pytest.param("all", marks=pytest.mark.torture)])
-def faults_at(request: pytest.FixtureRequest) -> FaultsOf:
-    """Which of some faults a write has, by its number: one, and the next write the next one; all by ``make torture``.
-    For stories of many processes.
-    """
-    return one_in_turn if request.param == "in turn" else all_of_them
-
-
-def one_in_turn(faults: Sequence[WriteFault], number: int) -> Sequence[WriteFault]:
-    return [faults[number % len(faults)]]
-
-
-def all_of_them(faults: Sequence[WriteFault], number: int) -> Sequence[WriteFault]:
-    del number
-    return faults
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -96,10 +96,10 @@ class Post:
 
 @pytest.mark.parametrize("way", ["returned", "failed", "terminated", "deleted"])
 @pytest.mark.parametrize("options", [{}, {"id": "l-1"}])
-def test_a_start_that_was_not_noted_is_not_repeated_when_what_it_started_is_gone(way, options, faults_at):
+def test_a_start_that_was_not_noted_is_not_repeated_when_what_it_started_is_gone(way, options):
     writes, mailed = run_virtual(lambda: Post(way, **options).run(FaultsAt()))
     assert mailed == 1
     for number in range(1, writes + 1):
-        for fault in faults_at(FAULTS, number):
+        for fault in FAULTS:
             _, mailed = run_virtual(lambda: Post(way, **options).run(FaultsAt({number: fault})))  # noqa: B023 - now
             assert mailed == 1, f"{fault} at write {number}"

@@ -120,14 +120,14 @@ def wrong(run: Run) -> list[str]:
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_a_fault_at_any_write_of_any_process_leaves_the_poison_parked_and_nothing_behind(alone, faults_at):
+def test_a_fault_at_any_write_of_any_process_leaves_the_poison_parked_and_nothing_behind(alone):
     base = play(-1, FaultsAt(), alone=alone)
     assert wrong(base) == []
     assert base.handled.count(DEADLY) == DEATHS_PER_ATTEMPT + 1, "the first was no takeover"
     points = happened = 0
     for victim, writes in enumerate(base.writes):
         for number in range(1, writes + 1):
-            for fault in faults_at(FAULTS, number + victim):
+            for fault in FAULTS:
                 run = play(victim, FaultsAt({number: fault}), alone=alone)
                 points += 1
                 happened += run.faults
