@@ -9,6 +9,7 @@ import click
 from holdfast.app import App
 from holdfast.cli.declaring import listing
 from holdfast.cli.output import plain, shown_moment, table
+from holdfast.cli.scanning import scan_option
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
 from holdfast.clock import between, duration
@@ -33,14 +34,15 @@ def outbox() -> None:
     of="APP",
 )
 @click.option("--queue", type=click.Choice(QUEUES), help="Only those that wait for consumers, for the bus, or for you.")
+@scan_option
 @on_home
-def ls(session: Session, *, name: str | None, queue: str | None, limit: int, after: str | None) -> None:
+def ls(session: Session, *, name: str | None, queue: str | None, limit: int, after: str | None, scan: bool) -> None:
     """List the events that wait, without their payloads: those of all apps of the home, or of one.
 
     They come in the order of delivery. The events of a group are handled in their order; TO names the subscribed
     consumers. Events for the bus come after them; one with a PROBLEM waits for you: resend or discard it.
     """
-    page = session.perform(ListOutbox(name, queue, after, limit))
+    page = session.perform(ListOutbox(name, queue, after, limit, scan))
     session.answer({"events": page.items, "cursor": page.after}, "\n".join(_lines(page)))
 
 

@@ -10,6 +10,7 @@ import click
 
 from holdfast.cli.declaring import after_option, limit_option
 from holdfast.cli.output import bold, coloured, plain, shown_moment, table
+from holdfast.cli.scanning import scan_option
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
 from holdfast.clock import between, duration
@@ -78,13 +79,14 @@ def _known(count: int | None) -> str:
 @click.argument("name", metavar="[APP]", required=False)
 @limit_option
 @after_option
+@scan_option
 @on_home
-def schedules(session: Session, *, name: str | None, limit: int, after: str | None) -> None:
+def schedules(session: Session, *, name: str | None, limit: int, after: str | None, scan: bool) -> None:
     """List the schedules that workers have begun: those of all apps of the home, or of one.
 
     MISSED counts the ticks that no worker was there for. LAST is the tick before the next one.
     """
-    page = session.perform(ListSchedules(name, after, limit))
+    page = session.perform(ListSchedules(name, after, limit, scan))
     lines = _lines(SCHEDULES, [_schedule(each) for each in page.items], page.after, "no schedules")
     session.answer({"schedules": page.items, "cursor": page.after}, lines)
 
@@ -104,13 +106,16 @@ def _schedule(each: ScheduleStatus) -> tuple[str, ...]:
 @click.option("--status", type=click.Choice(lease_list.STATUSES, case_sensitive=False), help="Only in this status.")
 @limit_option
 @after_option
+@scan_option
 @on_home
-def leases(session: Session, *, kind: str | None, status: str | None, limit: int, after: str | None) -> None:
+def leases(
+    session: Session, *, kind: str | None, status: str | None, limit: int, after: str | None, scan: bool
+) -> None:
     """List leases, permits of semaphores and roles of leaders: who holds each, and until when.
 
     LAPSED is a lease whose owner has died or has not renewed it: the next caller takes it over.
     """
-    page = session.perform(ListLeases(kind, status, after, limit))
+    page = session.perform(ListLeases(kind, status, after, limit, scan))
     lines = _lines(LEASES, [_lease(each) for each in page.items], page.after, "no leases")
     session.answer({"leases": page.items, "cursor": page.after}, lines)
 
@@ -127,13 +132,14 @@ def _lease(each: LeaseStatus) -> tuple[str, ...]:
 )
 @limit_option
 @after_option
+@scan_option
 @on_home
-def workers(session: Session, *, limit: int, after: str | None) -> None:
+def workers(session: Session, *, limit: int, after: str | None, scan: bool) -> None:
     """List the processes that have the home open or own something in it. This command is one of them.
 
-    On AWS only those are known that own something, and not whether they live.
+    On AWS only those are known that own something, and not whether they live. Leases count there with --scan.
     """
-    page = session.perform(ListWorkers(after, limit))
+    page = session.perform(ListWorkers(after, limit, scan))
     lines = _lines(WORKERS, [_worker(each) for each in page.items], page.after, "no processes")
     more = "" if page.whole else "\nmore is owned than was read: the counts are at least so high"
     session.answer({"workers": page.items, "whole": page.whole, "cursor": page.after}, lines + more)
@@ -156,7 +162,7 @@ def _moment(when: datetime | None) -> tuple[str, str]:
 
 
 def _lines(headings: tuple[str, ...], rows: list[tuple[str, ...]], cursor: str | None, none: str) -> str:
-    lines = table(headings, rows) if rows else [none]
+    lines = table(headings, rows) if rows else [none if cursor is None else "none so far, and not all was read"]
     return "\n".join(lines if cursor is None else [*lines, f"there are more: add --after {cursor}"])
 
 

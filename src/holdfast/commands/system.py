@@ -26,10 +26,11 @@ class ListOutbox(Command[WaitingPage], frozen=True, tag="outbox-list"):
     queue: str | None = None
     after: str | None = None
     limit: int = LISTED
+    scan: bool = False
 
     async def perform(self, context: Context) -> WaitingPage:
         home = context.app.runtime().home
-        return await list_waiting(home, self.app, queue=self.queue, after=self.after, limit=self.limit)
+        return await list_waiting(home, self.app, queue=self.queue, after=self.after, limit=self.limit, scan=self.scan)
 
 
 class ListSchedules(Command[SchedulePage], frozen=True, tag="schedule-list"):
@@ -38,9 +39,10 @@ class ListSchedules(Command[SchedulePage], frozen=True, tag="schedule-list"):
     app: str | None = None
     after: str | None = None
     limit: int = LISTED
+    scan: bool = False
 
     async def perform(self, context: Context) -> SchedulePage:
-        return await list_schedules(context.app.runtime(), self.app, after=self.after, limit=self.limit)
+        return await list_schedules(context.app.runtime(), self.app, after=self.after, limit=self.limit, scan=self.scan)
 
 
 class ListLeases(Command[LeasePage], frozen=True, tag="lease-list"):
@@ -50,10 +52,13 @@ class ListLeases(Command[LeasePage], frozen=True, tag="lease-list"):
     status: str | None = None
     after: str | None = None
     limit: int = LISTED
+    scan: bool = False
 
     async def perform(self, context: Context) -> LeasePage:
         runtime = context.app.runtime()
-        return await list_leases(runtime, self.kind, status=self.status, after=self.after, limit=self.limit)
+        return await list_leases(
+            runtime, self.kind, status=self.status, after=self.after, limit=self.limit, scan=self.scan
+        )
 
 
 class ListWorkers(Command[WorkerPage], frozen=True, tag="worker-list"):
@@ -61,9 +66,10 @@ class ListWorkers(Command[WorkerPage], frozen=True, tag="worker-list"):
 
     after: str | None = None
     limit: int = LISTED
+    scan: bool = False
 
     async def perform(self, context: Context) -> WorkerPage:
-        return await list_workers(context.app.runtime(), after=self.after, limit=self.limit)
+        return await list_workers(context.app.runtime(), after=self.after, limit=self.limit, scan=self.scan)
 
 
 class ListAudit(Command[AuditPage], frozen=True, tag="audit-list"):

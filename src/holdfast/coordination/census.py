@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from holdfast.errors import InvalidInput
 from holdfast.items import HEAD
 from holdfast.ports import Page
 
@@ -13,6 +14,25 @@ if TYPE_CHECKING:
 
 MOST_READS: Final = 10
 """How often one page of a list asks the store. A page may therefore be short, or empty, with a cursor to go on from."""
+
+
+def reads_all(home: Home) -> bool:
+    """Whether what is neither an execution nor an actor is found only by reading all that the home holds, where that is
+    billed.
+    """
+    return home.census is None and home.lists_by_scan is not None
+
+
+def refuse_whole(home: Home, what: str, *, scan: bool, instead: str = "") -> None:
+    """Raise ``InvalidInput`` if the list of ``what`` would read all that the home holds, which is billed, without
+    ``scan``. ``instead`` is what else can be done.
+    """
+    if scan or not reads_all(home):
+        return
+    raise InvalidInput(
+        f"a list of {what} reads the whole table, which is billed: a read unit for each 4 KB. {instead}Add --scan to do "
+        "that, or scan=True in Python and ?scan=true over HTTP"
+    )
 
 
 async def heads_named(home: Home, prefix: str, *, after: str | None, limit: int) -> Page:

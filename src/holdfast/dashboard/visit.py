@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from holdfast.commands import IN_HOME, Context
 from holdfast.commands.right import Right
+from holdfast.coordination.census import reads_all
 from holdfast.coordination.salt import salt_of
 from holdfast.dashboard.links import link
 from holdfast.dashboard.navigation import ADDRESSES, Address
@@ -102,10 +103,16 @@ class Visit(Struct, frozen=True, eq=False, kw_only=True):
         """The answer of a command that only reads. It finds whatever name the home holds."""
         return await command.perform(Context(self.app, IN_HOME))
 
-    async def must_ask(self, scan: str | None) -> bool:
-        """Whether a list would read all that the home holds, which is billed, and its address does not say ``scan``."""
-        reads_all = self.app.runtime().home.lists_by_scan
-        return scan != YES and reads_all is not None and await reads_all()
+    async def must_ask(self, scan: str | None, *, has_index: bool = True) -> bool:
+        """Whether a list would read all that the home holds, which is billed, and its address does not say ``scan``.
+        ``has_index``: what it lists may have one.
+        """
+        home = self.app.runtime().home
+        if scan == YES:
+            return False
+        if not has_index:
+            return reads_all(home)
+        return home.lists_by_scan is not None and await home.lists_by_scan()
 
     async def cursors(self) -> Cursors:
         """Seals and opens the cursors of this caller."""

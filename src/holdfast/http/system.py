@@ -37,17 +37,17 @@ async def overview(call: Call) -> Response:
 
 async def list_outbox(call: Call) -> Response:
     """Events on their way, in the order of delivery, a page at a time, without their payloads."""
-    query = call.query("app", "queue", "after", "limit")
+    query = call.query("app", "queue", "after", "limit", "scan")
     after, limit = await _page(call, query)
-    command = ListOutbox(query.one("app"), query.one("queue"), after=after, limit=limit)
+    command = ListOutbox(query.one("app"), query.one("queue"), after=after, limit=limit, scan=_scan(call, query))
     return await _listed(call, command, "events")
 
 
 async def list_schedules(call: Call) -> Response:
     """Schedules, by app and name, a page at a time."""
-    query = call.query("app", "after", "limit")
+    query = call.query("app", "after", "limit", "scan")
     after, limit = await _page(call, query)
-    found = await listed(call, ListSchedules(query.one("app"), after=after, limit=limit))
+    found = await listed(call, ListSchedules(query.one("app"), after=after, limit=limit, scan=_scan(call, query)))
     told = [
         msgspec.to_builtins(each) | {"error": None if each.error is None else type_of_error(each.error)}
         for each in found.items
@@ -57,17 +57,17 @@ async def list_schedules(call: Call) -> Response:
 
 async def list_leases(call: Call) -> Response:
     """Leases, permits of semaphores and roles of leaders, by kind and name, a page at a time."""
-    query = call.query("kind", "status", "after", "limit")
+    query = call.query("kind", "status", "after", "limit", "scan")
     after, limit = await _page(call, query)
-    command = ListLeases(query.one("kind"), query.one("status"), after=after, limit=limit)
+    command = ListLeases(query.one("kind"), query.one("status"), after=after, limit=limit, scan=_scan(call, query))
     return await _listed(call, command, "leases")
 
 
 async def list_workers(call: Call) -> Response:
     """The processes of the home, by name, a page at a time."""
-    query = call.query("after", "limit")
+    query = call.query("after", "limit", "scan")
     after, limit = await _page(call, query)
-    return await _listed(call, ListWorkers(after=after, limit=limit), "workers")
+    return await _listed(call, ListWorkers(after=after, limit=limit, scan=_scan(call, query)), "workers")
 
 
 async def list_audit(call: Call) -> Response:
@@ -82,6 +82,11 @@ async def list_audit(call: Call) -> Response:
 async def _page(call: Call, query: Query) -> tuple[str | None, int]:
     """Where a page begins, and how long it may be."""
     return (await cursors_of(call)).opened(query.one("after")), query.count("limit", LISTED)
+
+
+def _scan(call: Call, query: Query) -> bool:
+    """Whether the list may read the whole table, where that is billed."""
+    return query.flag("scan") or call.scans
 
 
 async def _listed(call: Call, command: Command[Any], name: str) -> Response:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from holdfast.actors.record import HIDDEN_MARK, describe_partition
 from holdfast.clock import moment
+from holdfast.coordination.census import refuse_whole
 from holdfast.errors import InvalidInput
 from holdfast.items import Item
 from holdfast.keys import check_limit
@@ -83,13 +84,15 @@ class WaitingPage(Struct, frozen=True):
 
 
 async def list_waiting(
-    home: Home, app: str | None, *, queue: str | None = None, after: str | None, limit: int
+    home: Home, app: str | None, *, queue: str | None = None, after: str | None, limit: int, scan: bool = False
 ) -> WaitingPage:
     """One page of the events that wait in one app's outbox, or in all of the home's, in the order of delivery. Events
     that wait for the bus are included, unless only those of one ``queue`` are asked for. Raises ``InvalidInput`` for a
-    wrong queue, limit or cursor.
+    wrong queue, limit or cursor, and for all apps if their names are not known without ``scan``.
     """
     check_limit(limit)
+    if app is None:
+        refuse_whole(home, "the events of all apps", scan=scan, instead="Name an app. ")
     if queue is not None and queue not in QUEUES:
         raise InvalidInput(f"no queue of events is called {queue!r}; there are: {', '.join(QUEUES)}")
     first, begin, place = _parts(after)

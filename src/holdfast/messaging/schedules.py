@@ -24,6 +24,7 @@ from holdfast.errors import StoreUnusable
 from holdfast.failure import in_one_line
 from holdfast.keys import check_limit
 from holdfast.messaging.outbox import schedules_name
+from holdfast.paging import refuse_scan
 
 if TYPE_CHECKING:
     from holdfast.items import Item
@@ -63,11 +64,15 @@ class SchedulePage(Struct, frozen=True):
     after: str | None
 
 
-async def list_schedules(runtime: Runtime, app: str | None, *, after: str | None, limit: int) -> SchedulePage:
+async def list_schedules(
+    runtime: Runtime, app: str | None, *, after: str | None, limit: int, scan: bool = False
+) -> SchedulePage:
     """One page of the schedules of one app, or of all that workers of the home have begun. A page asks the store
-    ``MOST_READS`` times at most; on a home without a census that reads the table in parts.
+    ``MOST_READS`` times at most; on a home without a census that reads the table in parts, if the caller wants to
+    ``scan`` it: otherwise ``InvalidInput`` is raised.
     """
     check_limit(limit)
+    await refuse_scan(runtime.home, scan=scan)
     prefix = PARTITION_PREFIX + HIDDEN_MARK if app is None else partition_of(schedules_name(app), "")
     now, found = runtime.clock.now_ms(), list[ScheduleStatus]()
     for _ in range(MOST_READS):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from holdfast.clock import moment
-from holdfast.coordination.census import MOST_READS, entries_named
+from holdfast.coordination.census import MOST_READS, entries_named, refuse_whole
 from holdfast.errors import InvalidInput, StoreUnusable
 from holdfast.keys import check_limit
 from holdfast.patterns.acquiring import LEASE, terms_of
@@ -53,14 +53,21 @@ class LeasePage(Struct, frozen=True):
 
 
 async def list_leases(
-    runtime: Runtime, kind: str | None = None, *, status: str | None = None, after: str | None, limit: int
+    runtime: Runtime,
+    kind: str | None = None,
+    *,
+    status: str | None = None,
+    after: str | None,
+    limit: int,
+    scan: bool = False,
 ) -> LeasePage:
     """One page of the leases of one kind, or of all. A page asks the store ``MOST_READS`` times at most; on a home
-    without a census that reads the names of all partitions, in parts. Raises ``InvalidInput``.
+    without a census that reads the names of all partitions, in parts. Raises ``InvalidInput``, there without ``scan``.
     """
     check_limit(limit)
     _check("kind", kind, KINDS)
     _check("status", status, STATUSES)
+    refuse_whole(runtime.home, "leases", scan=scan)
     first, place = _parts(after)
     kinds = [each for each in KINDS if kind in (None, each) and each >= first]
     found: list[LeaseStatus] = []

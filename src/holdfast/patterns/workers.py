@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from holdfast.actors import record as actors
 from holdfast.clock import moment
+from holdfast.coordination.census import reads_all
 from holdfast.keys import LARGEST_PAGE, check_limit
 from holdfast.patterns.lease_list import LeaseStatus, list_leases
 from holdfast.process_state import is_stopped
@@ -79,10 +80,11 @@ class Owned(Struct):
             self.until_ms = min(until_ms, until_ms if self.until_ms is None else self.until_ms)
 
 
-async def list_workers(runtime: Runtime, *, after: str | None, limit: int) -> WorkerPage:
+async def list_workers(runtime: Runtime, *, after: str | None, limit: int, scan: bool = False) -> WorkerPage:
     """One page of the processes of a home. It reads ``MOST_READS`` pages of heads at most, and one of leases.
 
-    On a home whose processes are elsewhere, only those that own something are known.
+    On a home whose processes are elsewhere, only those that own something are known. If its table would have to be read
+    for the leases, they are left out without ``scan``.
     """
     check_limit(limit)
     home = runtime.home
@@ -90,7 +92,7 @@ async def list_workers(runtime: Runtime, *, after: str | None, limit: int) -> Wo
     leased, all_heads = await _leased_heads(runtime)
     for head in leased:
         _note_head(owned.setdefault(head.owner or "", Owned()), head)
-    held, all_leases = await _held_leases(runtime)
+    held, all_leases = await _held_leases(runtime, scan=scan)
     for lease in held:
         _note_lease(owned.setdefault(lease.owner or "", Owned()), lease)
     names = [name for name in sorted(owned) if after is None or name > after]
@@ -111,8 +113,10 @@ async def _leased_heads(runtime: Runtime) -> tuple[list[Item], bool]:
     return found, False
 
 
-async def _held_leases(runtime: Runtime) -> tuple[Iterable[LeaseStatus], bool]:
-    page = await list_leases(runtime, after=None, limit=LARGEST_PAGE)
+async def _held_leases(runtime: Runtime, *, scan: bool) -> tuple[Iterable[LeaseStatus], bool]:
+    if reads_all(runtime.home) and not scan:
+        return (), False
+    page = await list_leases(runtime, after=None, limit=LARGEST_PAGE, scan=scan)
     return [lease for lease in page.items if lease.owner is not None], page.after is None
 
 

@@ -56,7 +56,7 @@ async def check_parked(store: Store) -> Finding:
 
 async def _check_outbox(runtime: Runtime) -> Finding:
     """An event waits in the outbox for milliseconds, unless no worker of its app runs."""
-    page = await list_waiting(runtime.home, None, queue=OUTBOX, after=None, limit=MOST_LISTED)
+    page = await list_waiting(runtime.home, None, queue=OUTBOX, after=None, limit=MOST_LISTED, scan=True)
     now = moment(runtime.clock.now_ms())
     waited = max(((now - each.published_at).total_seconds() * 1000 for each in page.items), default=0)
     if waited < OVERDUE_MS:
@@ -79,10 +79,10 @@ async def _check_bus(runtime: Runtime) -> list[Finding]:
             ahead = max(known.until_ms - runtime.clock.now_ms(), 0)
             why = known.reason or "the worker's log says why"
             down.note(f"app {app}, {known.failures:,} attempts, the next in {duration(ahead)}", why)
-    refused = await list_waiting(runtime.home, None, queue=REFUSED, after=None, limit=MOST_LISTED)
+    refused = await list_waiting(runtime.home, None, queue=REFUSED, after=None, limit=MOST_LISTED, scan=True)
     found: list[Finding] = []
     if down.count:
-        page = await list_waiting(runtime.home, None, queue=FOR_BUS, after=None, limit=MOST_LISTED)
+        page = await list_waiting(runtime.home, None, queue=FOR_BUS, after=None, limit=MOST_LISTED, scan=True)
         count = f"{len(page.items):,}{' or more' if page.after else ''}"
         told = f"the bus fails, and {count} events wait for it: repair it, and they are sent by themselves"
         found.append(Finding(WARN, "bus", f"{told}. holdfast outbox ls lists them", down.told()))
@@ -96,7 +96,7 @@ async def _check_bus(runtime: Runtime) -> list[Finding]:
 
 
 async def _check_schedules(runtime: Runtime) -> Finding:
-    page = await list_schedules(runtime, None, after=None, limit=MOST_LISTED)
+    page = await list_schedules(runtime, None, after=None, limit=MOST_LISTED, scan=True)
     late = [each for each in page.items if each.missed or each.error]
     if not late:
         return Finding(OK, "schedules", f"{len(page.items):,} schedules, none of which is late")

@@ -28,7 +28,7 @@ async def check_processes(runtime: Runtime, unfinished: int, *, disk_is_full: bo
     if not runtime.home.hears_peers:
         told = f"processes on other machines cannot be seen; {unfinished} executions are unfinished"
         return [Finding(OK, "peers", told), await _check_leases(runtime)]
-    page = await list_workers(runtime, after=None, limit=MOST_LISTED)
+    page = await list_workers(runtime, after=None, limit=MOST_LISTED, scan=True)
     others = [each for each in page.items if not each.here]
     living = [each for each in others if each.alive]
     return [
@@ -96,7 +96,7 @@ def _continues(pid: str) -> str:
 
 
 async def _check_leases(runtime: Runtime) -> Finding:
-    page = await list_leases(runtime, after=None, limit=MOST_LISTED)
+    page = await list_leases(runtime, after=None, limit=MOST_LISTED, scan=True)
     now, held, group = moment(runtime.clock.now_ms()), 0, Group()
     for each in page.items:
         held += each.owner is not None
