@@ -33,6 +33,10 @@ from holdfast.texts import frames_of
 MOST_UNANSWERED: Final = 10_000
 """Of how many entities it is remembered that the store did not take a claim."""
 
+UNLOADED_AT_ONCE: Final = 100
+"""So many leave memory in a turn of the loop when a process stops: what a body does then may take a tenth of a
+millisecond."""
+
 
 class Host:
     """Takes hints and turns them into turns. One per open worker."""
@@ -289,7 +293,16 @@ class Host:
             await asyncio.wait(turns, timeout=grace_seconds)
         if self._posts:
             await asyncio.wait(self._posts, timeout=grace_seconds)
+        await self._unload_suspended()
         self.abandon()
+
+    async def _unload_suspended(self) -> None:
+        """Let go of those that wait, who may be a hundred thousand: little by little, for others are on the loop."""
+        for place, partition in enumerate(list(self._suspended)):
+            if (entity := self.entities.get(partition)) is not None and entity.turn is None:
+                self.forget(entity)
+            if place % UNLOADED_AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     def _wake_all(self) -> list[asyncio.Task[None]]:
         for entity in self.entities.values():
@@ -312,6 +325,10 @@ class Host:
         self.wakeups.cancel_all()
         for task in (*self._turns, *self._posts, *self._left_behind):
             task.cancel()
+
+    def awake(self) -> list[Entity]:
+        """The entities that are not suspended, in the order in which they came. No other one has a lease of ours."""
+        return [entity for partition, entity in self.entities.items() if partition not in self._suspended]
 
     @property
     def running(self) -> int:

@@ -21,6 +21,10 @@ PURGE_BATCH: Final = 500
 LATE_BEATS: Final = 15
 """How often in the time of a lease renewals that are late begin again."""
 
+LOOKED_AT_ONCE: Final = 250
+LOOKED_AT_BILLED: Final = 1_000
+"""The heads of one page: few where a request costs nothing, so that the loop is not held up; else as many as may be."""
+
 BACKLOG_MS: Final = 60_000
 """How often a worker whose telemetry has a subscriber looks far enough ahead to report the backlog."""
 
@@ -208,7 +212,8 @@ class Sweeper:
 
 def due_pages(host: Host, until: int) -> Pages[Page]:
     """The heads that are due by then (milliseconds), page by page. Raises like ``Store.due``."""
-    return Pages(lambda after: host.home.store.due(until, after=after))
+    limit = LOOKED_AT_BILLED if host.home.writes_are_paid else LOOKED_AT_ONCE
+    return Pages(lambda after: host.home.store.due(until, after=after, limit=limit))
 
 
 def _superseded(partition: str, host: Host) -> None:
