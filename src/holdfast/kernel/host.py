@@ -62,6 +62,8 @@ class Host:
         self.creations = Creations()
         self.crash_queue = CrashQueue()
         self.entities: dict[str, Entity] = {}
+        self.awake: dict[str, Entity] = {}
+        """Those of them that are not suspended, which may be few of many. No other one has a lease of ours."""
         self.pace = Pace(limits.lease_ms, one_by_one=home.writes_are_paid)
         self.unanswered = Bounded[str, bool](MOST_UNANSWERED)
         """The entities that could not be claimed because the store did not take the write: see ``ownership.claim``."""
@@ -164,6 +166,7 @@ class Host:
     def begin_turn(self, entity: Entity) -> None:
         """Begin a turn of an entity in memory that has none."""
         self._suspended.pop(entity.partition, None)
+        self.awake[entity.partition] = entity
         # An empty context: nothing of the task that woke the entity may reach its body, for replay would not have it.
         entity.turn = asyncio.get_running_loop().create_task(self._take_turn(entity), context=Context())
         self._turns.add(entity.turn)
@@ -216,6 +219,7 @@ class Host:
         """The entity waits; it stays in memory while there is room."""
         self.telemetry.emit("suspended", partition=entity.partition, due_at=due_at)
         self._suspended[entity.partition] = None
+        self.awake.pop(entity.partition, None)
         self.watchers.notify(entity.partition, None)
         if due_at is not None:
             self.check_at(entity.partition, due_at)
@@ -264,8 +268,9 @@ class Host:
     def _drop(self, entity: Entity) -> None:
         entity.forget()
         self._suspended.pop(entity.partition, None)
-        if self.entities.get(entity.partition) is entity:
-            del self.entities[entity.partition]
+        for those in (self.entities, self.awake):
+            if those.get(entity.partition) is entity:
+                del those[entity.partition]
 
     def failed(self, entity: Entity, error: BaseException, *, again_at: int | None = None) -> None:
         """A turn could not be finished: forget the entity and look again soon, or at a time (milliseconds)."""
@@ -325,10 +330,6 @@ class Host:
         self.wakeups.cancel_all()
         for task in (*self._turns, *self._posts, *self._left_behind):
             task.cancel()
-
-    def awake(self) -> list[Entity]:
-        """The entities that are not suspended, in the order in which they came. No other one has a lease of ours."""
-        return [entity for partition, entity in self.entities.items() if partition not in self._suspended]
 
     @property
     def running(self) -> int:
