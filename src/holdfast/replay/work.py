@@ -140,8 +140,11 @@ class Work:
         while self.is_due(now):
             due_at, op = heappop(self.timers)
             due.setdefault(op, due_at)
-        under_way = {*self.effects, *(effect.op for effect in self.pending)}
-        return [(due_at, op) for op, due_at in due.items() if op not in under_way]
+        for op in self.effects:
+            due.pop(op, None)
+        for effect in self.pending:
+            due.pop(effect.op, None)
+        return [(due_at, op) for op, due_at in due.items()]
 
     def next_due(self) -> int | None:
         """The earliest time something is to be done, in milliseconds."""
