@@ -34,8 +34,9 @@ MOST_UNANSWERED: Final = 10_000
 """Of how many entities it is remembered that the store did not take a claim."""
 
 UNLOADED_AT_ONCE: Final = 100
-"""So many leave memory in a turn of the loop when a process stops: what a body does then may take a tenth of a
-millisecond."""
+"""The number that leaves memory in a turn of the loop when a process stops: what a body does then may take a tenth of a
+millisecond.
+"""
 
 
 class Host:
@@ -302,7 +303,7 @@ class Host:
         self.abandon()
 
     async def _unload_suspended(self) -> None:
-        """Let go of those that wait, who may be a hundred thousand: little by little, for others are on the loop."""
+        """Forget those that wait, which may be a hundred thousand: little by little, for others are on the loop."""
         for place, partition in enumerate(list(self._suspended)):
             if (entity := self.entities.get(partition)) is not None and entity.turn is None:
                 self.forget(entity)
