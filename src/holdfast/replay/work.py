@@ -14,7 +14,7 @@ from holdfast.replay.program import AnyEffect, Arrival, Contested, Program
 NO_ARRIVALS: Final[list[Arrival]] = []
 NO_EFFECTS: Final[dict[str, asyncio.Task[None]]] = {}
 NO_RECEIPTS: Final[dict[str, Write]] = {}
-"""What there is of an entity that rests. All of them share it, for sleepers are many: the first one that is added makes another."""
+"""What there is of an entity that rests. They share it, for sleepers are many: the first added makes another."""
 
 
 class Work:
