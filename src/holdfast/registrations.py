@@ -38,6 +38,7 @@ class Registrations:
         "machines",
         "projections",
         "queues",
+        "rebuild",
         "steps",
         "streams",
         "to_bus",
@@ -51,6 +52,7 @@ class Registrations:
         self.actors: dict[str, Any] = {}
         self.events: dict[str, type] = {}
         self.errors = ErrorRegistry()
+        self.rebuild: Final = self.errors.rebuild  # one for all executions in memory, each of which has it
         self.consumers: list[tuple[str, str]] = []
         self.jobs: dict[str, Any] = {}
         self.machines: dict[str, Any] = {}

@@ -74,6 +74,26 @@ def test_nothing_is_kept_of_alarms_that_were_set_and_cancelled():
     assert run_virtual(main) <= 2 * FIRED_AT_ONCE
 
 
+def test_what_a_sweep_sets_again_for_the_same_moment_is_kept_once_and_another_moment_counts():
+    async def main() -> tuple[int, list[tuple[str, int]]]:
+        host, alarms = Checked(), LocalAlarms(SWEEP_SECONDS)
+        now = host.clock.now_ms()
+        for _ in range(3):
+            for name, after_ms in [("later", 4_000), ("sooner", 4_000), ("stays", 4_000)]:
+                alarms.check_at(host, name, now + after_ms)
+            await asyncio.sleep(0.5)
+        kept = len(alarms._by_time)
+        alarms.check_at(host, "later", now + 6_000)
+        alarms.check_at(host, "sooner", now + 3_000)
+        await asyncio.sleep(9)
+        return kept, [(name, at - now) for name, at in host.seen]
+
+    kept, seen = run_virtual(main)
+    assert kept == 3
+    assert [name for name, _ in seen] == ["sooner", "stays", "later"]
+    assert [at // 1_000 for _, at in seen] == [3, 4, 6]
+
+
 def test_they_fire_on_uvloop_of_which_a_timer_that_is_due_has_no_time():
     async def main() -> list[str]:
         host, alarms = Checked(SystemClock()), LocalAlarms(SWEEP_SECONDS)

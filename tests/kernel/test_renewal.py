@@ -42,6 +42,31 @@ def bodies(shop: Shop) -> list[bytes]:
     return [each.body for each in shop.renewals if each.body is not UNSET]
 
 
+def test_of_many_that_are_resident_only_those_that_are_awake_are_looked_at():
+    shop = Shop()
+    checkout = with_code(shop, hangs=False)
+
+    async def main() -> tuple[list[str], list[str]]:
+        async with shop.app.worker():
+            for number in range(3):
+                await checkout.start(id=f"o{number}")
+            host = shop.app.runtime().host
+            assert host is not None
+            begun = list(host.awake)
+            await asyncio.sleep(5)
+            assert (len(host.entities), list(host.awake)) == (3, [])
+            handle = checkout.handle("o1")
+            await handle.signal("approval", "yes")
+            woken = list(host.awake)
+            assert await handle.result() == "yes"
+            assert not host.awake
+            return begun, woken
+
+    begun, woken = run_virtual(main)
+    assert begun == [f"wf#checkout#o{number}" for number in range(3)]
+    assert woken == ["wf#checkout#o1"]
+
+
 def test_the_second_renewal_tells_and_later_ones_only_what_is_new():
     shop = Shop()
     checkout = with_code(shop)

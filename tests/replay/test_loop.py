@@ -33,7 +33,10 @@ class Clockwork:
 
     def start_timer(self, when: float, handle: Handle) -> Timer:
         self.timers.append((when, handle))
-        return DueTimer(when, handle, self.loop, "timer", lambda _: self.cancelled.append(when))
+        return DueTimer(when, handle, self.loop, "timer")
+
+    def _withdraw(self, timer: Timer) -> None:
+        self.cancelled.append(timer.when())
 
     def run(self, coroutine: Any) -> asyncio.Task[Any]:
         tasks: list[asyncio.Task[Any]] = []

@@ -25,8 +25,8 @@ async def within(**limits):
 
 
 async def test_a_worker_has_cycles_looked_for_less_often_while_it_works():
-    assert await within() == (20_000, 2, 500)
-    assert await within(collect_after=5_000) == (5_000, 2, 500)
+    assert await within() == (20_000, 0, 1_000)
+    assert await within(collect_after=5_000) == (5_000, 0, 1_000)
     assert gc.get_threshold() == (700, 10, 10)
 
 

@@ -33,6 +33,11 @@ from holdfast.texts import frames_of
 MOST_UNANSWERED: Final = 10_000
 """Of how many entities it is remembered that the store did not take a claim."""
 
+UNLOADED_AT_ONCE: Final = 100
+"""The number that leaves memory in a turn of the loop when a process stops: what a body does then may take a tenth of a
+millisecond.
+"""
+
 
 class Host:
     """Takes hints and turns them into turns. One per open worker."""
@@ -58,6 +63,8 @@ class Host:
         self.creations = Creations()
         self.crash_queue = CrashQueue()
         self.entities: dict[str, Entity] = {}
+        self.awake: dict[str, Entity] = {}
+        """Those of them that are not suspended, which may be few of many. No other one has a lease of ours."""
         self.pace = Pace(limits.lease_ms, one_by_one=home.writes_are_paid)
         self.unanswered = Bounded[str, bool](MOST_UNANSWERED)
         """The entities that could not be claimed because the store did not take the write: see ``ownership.claim``."""
@@ -160,6 +167,7 @@ class Host:
     def begin_turn(self, entity: Entity) -> None:
         """Begin a turn of an entity in memory that has none."""
         self._suspended.pop(entity.partition, None)
+        self.awake[entity.partition] = entity
         # An empty context: nothing of the task that woke the entity may reach its body, for replay would not have it.
         entity.turn = asyncio.get_running_loop().create_task(self._take_turn(entity), context=Context())
         self._turns.add(entity.turn)
@@ -212,6 +220,7 @@ class Host:
         """The entity waits; it stays in memory while there is room."""
         self.telemetry.emit("suspended", partition=entity.partition, due_at=due_at)
         self._suspended[entity.partition] = None
+        self.awake.pop(entity.partition, None)
         self.watchers.notify(entity.partition, None)
         if due_at is not None:
             self.check_at(entity.partition, due_at)
@@ -260,8 +269,9 @@ class Host:
     def _drop(self, entity: Entity) -> None:
         entity.forget()
         self._suspended.pop(entity.partition, None)
-        if self.entities.get(entity.partition) is entity:
-            del self.entities[entity.partition]
+        for those in (self.entities, self.awake):
+            if those.get(entity.partition) is entity:
+                del those[entity.partition]
 
     def failed(self, entity: Entity, error: BaseException, *, again_at: int | None = None) -> None:
         """A turn could not be finished: forget the entity and look again soon, or at a time (milliseconds)."""
@@ -289,7 +299,16 @@ class Host:
             await asyncio.wait(turns, timeout=grace_seconds)
         if self._posts:
             await asyncio.wait(self._posts, timeout=grace_seconds)
+        await self._unload_suspended()
         self.abandon()
+
+    async def _unload_suspended(self) -> None:
+        """Forget those that wait, which may be a hundred thousand: little by little, for others are on the loop."""
+        for place, partition in enumerate(list(self._suspended)):
+            if (entity := self.entities.get(partition)) is not None and entity.turn is None:
+                self.forget(entity)
+            if place % UNLOADED_AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     def _wake_all(self) -> list[asyncio.Task[None]]:
         for entity in self.entities.values():

@@ -25,7 +25,7 @@ async def renew(host: Host) -> None:
     In a process that ends at a known time, leases are long. While they last long enough they are only looked at: a read
     costs less than a write.
     """
-    held = [entity for entity in host.entities.values() if entity.renewable]
+    held = [entity for entity in host.awake.values() if entity.renewable]
     with host.pace.renewing():
         await asyncio.gather(*(_renew(entity, host) for entity in held))
 

@@ -21,6 +21,10 @@ PURGE_BATCH: Final = 500
 LATE_BEATS: Final = 15
 """How often in the time of a lease renewals that are late begin again."""
 
+LOOKED_AT_ONCE: Final = 250
+MOST_OF_A_PAGE: Final = 1_000
+"""The heads of one page. A worker takes few where a request costs nothing, so that its loop is not held up."""
+
 BACKLOG_MS: Final = 60_000
 """How often a worker whose telemetry has a subscriber looks far enough ahead to report the backlog."""
 
@@ -158,7 +162,7 @@ class Sweeper:
     def _pages(self, until: int, *, shared: bool, just_started: bool) -> Pages[Page]:
         host = self._host
         if not shared or (sweeps := host.home.sweeps) is None:
-            return due_pages(host, until)
+            return due_pages(host, until, MOST_OF_A_PAGE if host.home.writes_are_paid else LOOKED_AT_ONCE)
         code, began = self._code, just_started
         return Pages(lambda after: sweeps.due(until, after=after, code=code, has_room=host.has_room, is_new=began))
 
@@ -206,9 +210,9 @@ class Sweeper:
                 self._host.telemetry.emit("beat_failed", error=repr(error))
 
 
-def due_pages(host: Host, until: int) -> Pages[Page]:
+def due_pages(host: Host, until: int, limit: int = MOST_OF_A_PAGE) -> Pages[Page]:
     """The heads that are due by then (milliseconds), page by page. Raises like ``Store.due``."""
-    return Pages(lambda after: host.home.store.due(until, after=after))
+    return Pages(lambda after: host.home.store.due(until, after=after, limit=limit))
 
 
 def _superseded(partition: str, host: Host) -> None:

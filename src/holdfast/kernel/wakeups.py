@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from holdfast.kernel.wake import Checks
     from holdfast.ports import Invoker
 
-Alarm: TypeAlias = "tuple[float, int, str, Checks]"
-"""When it is due by the clock of the loop, a number by which those of one moment keep their order, the entity, and what
-checks it.
+Alarm: TypeAlias = "tuple[float, int, str, Checks, int]"
+"""When it is due by the clock of the loop, a number by which those of one moment keep their order, the entity, what
+checks it, and when it is due in milliseconds.
 """
 
 FIRED_AT_ONCE: Final = 250
 """Each begins a turn, which computes for some 0.1 ms before it waits for the store."""
+
+SAME: Final = 0.002
+"""So far apart, in seconds, one moment may be that is computed twice from a clock of milliseconds; one that was set
+meanwhile is further away."""
 
 MOST_CALLED: Final = 10_000
 """Of how many entities it is remembered that a process was called for them."""
@@ -80,11 +84,15 @@ class LocalAlarms:
         delay_seconds = max(0, due_at - host.clock.now_ms()) / 1000
         if delay_seconds > self._longest_seconds:
             return
-        alarm = (asyncio.get_running_loop().time() + delay_seconds, next(self._numbers), partition, host)
+        when = asyncio.get_running_loop().time() + delay_seconds
+        if (before := self._alarms.get(partition)) is not None and before[4] == due_at and abs(before[0] - when) < SAME:
+            return  # a sweep has come by again
+        alarm = (when, next(self._numbers), partition, host, due_at)
         self._alarms[partition] = alarm
         heappush(self._by_time, alarm)
         if len(self._by_time) > 2 * len(self._alarms) + FIRED_AT_ONCE:
-            self._by_time = sorted(self._alarms.values())
+            self._by_time = list(self._alarms.values())
+            heapify(self._by_time)
         if alarm[0] < self._fires_at:
             self._set()
 
@@ -124,7 +132,7 @@ class LocalAlarms:
         try:
             while fired < FIRED_AT_ONCE and self._by_time and self._by_time[0][0] <= now:
                 alarm = heappop(self._by_time)
-                _, _, partition, host = alarm
+                _, _, partition, host, _ = alarm
                 if self._alarms.get(partition) is alarm:
                     del self._alarms[partition]
                     fired += 1

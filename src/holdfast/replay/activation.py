@@ -35,7 +35,7 @@ from holdfast.replay.main_task import MainTask
 from holdfast.replay.past import Past
 from holdfast.replay.requests import RUNNING, Decode, DueTimer, Operation, Outcome, Request, Waker, Wants
 from holdfast.replay.tasks import Handle, Timer, timer_name
-from holdfast.replay.wait_times import WaitTimes
+from holdfast.replay.wait_times import late_timers, resume
 from holdfast.replay.waiting import stuck
 
 MOST_REFUSALS: Final = 1_000
@@ -59,13 +59,13 @@ class Activation:
 
     __slots__ = (
         "_body",
+        "_fresh",
         "_live",
         "_names_timers",
         "_patches",
         "_random",
         "_refusals",
         "_seed",
-        "_wait_times",
         "_wants",
         "broken",
         "context",
@@ -122,8 +122,8 @@ class Activation:
         self._refusals = 0
         self._live = False
         self._names_timers = names_timers
-        self._wait_times = WaitTimes(self.requested)
-        self.past = Past(recorded, strict=strict, untouched=untouched, steps=steps, carried=carried)
+        self._fresh: tuple[DueTimer, ...] = ()  # the timers asked for since the last entry, until the body is live
+        self.past = Past.of(recorded, strict=strict, untouched=untouched, steps=steps, carried=carried)
 
     # ── For its driver ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -135,9 +135,9 @@ class Activation:
         """
         self.loop.call(self._start)
         self.repeats = False
-        waits = self._wait_times.fresh or self.past.reopened
-        if waits and now is not None and self._names_timers and not self.past.continues:
-            late = self._wait_times.late(self.past, self.now_ms, now)
+        fresh, self._fresh = self._fresh, ()
+        if (fresh or self.past.reopened) and now is not None and self._names_timers and not self.past.continues:
+            late = late_timers(fresh, self.requested, self.past, self.now_ms, now)
             if late is not None:
                 self._new_wants().notes += (late,)
 
@@ -274,10 +274,9 @@ class Activation:
 
     def _apply(self, entry: Replayed, value: Any) -> None:
         if isinstance(entry, Resumed):
-            self._wait_times.resume(entry)
+            resume(self.requested, entry)
             return
-        if self._wait_times.fresh:
-            self._wait_times.settle()
+        self._fresh = ()
         self.loop.now = max(self.loop.now, entry.at / 1000)
         match entry:
             case Done() | Failed():
@@ -320,7 +319,6 @@ class Activation:
             return Operation(self.loop, name, name, kind, command, fingerprint, decode)  # it is never answered
         op = self.loop.current_path(name) if id is None else self._claimed(id, f"{kind} {name!r}")
         operation = Operation(self.loop, op, name, kind, command, fingerprint, decode, formerly)
-        operation.withdrawn = self._withdraw
         self._register(operation)
         return operation
 
@@ -376,8 +374,9 @@ class Activation:
         if self.loop.evicting:
             return Timer(when, handle)  # never fires; raising would leave a coroutine of wait_for unawaited
         name = timer_name(handle) if self._names_timers else OLD_TIMER_NAME
-        timer = DueTimer(when, handle, self.loop, self.loop.current_path(name), self._withdraw)
-        self._wait_times.add(timer)
+        timer = DueTimer(when, handle, self.loop, self.loop.current_path(name))
+        if not self._live:
+            self._fresh += (timer,)
         self._register(timer)
         return timer
 

@@ -31,9 +31,8 @@ def advance(partition: str, work: Work, host: Host) -> None:
     In this order: what an attempt came to says that the timer before it, which may be due as well, means nothing.
     """
     began = elapsed_seconds()
-    for arrived in work.arrivals:  # what is appended meanwhile too
+    for arrived in work.arrived():
         _deliver(arrived, work)
-    work.arrivals.clear()
     if work.timers and work.is_due(now := host.clock.now_ms()):
         _gather(work)  # what is asked for only now begins by that, whatever an earlier attempt's timer says
         _fall_due(now, work)
@@ -51,12 +50,12 @@ def _fall_due(now: int, work: Work) -> None:
             case None:
                 pass
             case Contested() as contested:
-                work.pending.append(contested)
+                work.pending += (contested,)
                 for later in due[place + 1 :]:  # after it, so that they come in the order of their times
                     work.add_timer(*later)
                 return
             case Effect() | SqlEffect() as effect:
-                work.pending.append(effect)
+                work.pending += (effect,)
             case arrival:
                 _deliver(arrival, work)
 
@@ -89,8 +88,8 @@ def _gather(work: Work) -> None:
         work.add_timer(timed.due_at, timed.op)
     for op in asked.withdrawn:
         work.withdraw(op)
-    work.writes += asked.writes
-    work.pending += asked.effects
+    work.writes += (*asked.writes,)
+    work.pending += (*asked.effects,)
 
 
 # ── Commit ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -139,7 +138,7 @@ async def start(entity: JournaledEntity, work: Work, host: Host) -> bool:
     """Let the effects happen: concurrently, or inside the store's own transaction, one after the other, as what is
     contested is decided. Answers whether the program has gone on meanwhile.
     """
-    effects, work.pending = work.pending, []
+    effects, work.pending = work.pending, ()
     goes_on = False
     for effect in effects:
         match effect:

@@ -80,7 +80,7 @@ class JournaledEntity(Entity):
 
     def arrive(self, arrival: Arrival) -> None:
         """Take something in and see to it that the turn looks."""
-        self.at_work.arrivals.append(arrival)
+        self.at_work.arrive(arrival)
         self.wake()
 
     # ── Its effects ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -88,9 +88,7 @@ class JournaledEntity(Entity):
     def start(self, effect: Effect) -> None:
         """Let an effect happen concurrently with the others, and instead of an older one of the same operation."""
         work = self.at_work
-        if (older := work.effects.pop(effect.op, None)) is not None:
-            older.cancel()
-        work.effects[effect.op] = asyncio.get_running_loop().create_task(self._perform(effect, work))
+        work.begin(effect.op, asyncio.get_running_loop().create_task(self._perform(effect, work)))
 
     async def _perform(self, effect: Effect, work: Work) -> None:
         task = asyncio.current_task()
@@ -107,7 +105,7 @@ class JournaledEntity(Entity):
                 del work.effects[effect.op]
         match came:
             case Arrival():
-                work.arrivals.append(came)
+                work.arrive(came)
             case Timed(due_at, op):
                 work.add_timer(due_at, op)
             case None:

@@ -47,6 +47,10 @@ def segment_sort(run: int, position: int) -> str:
     return f"{SEGMENT_PREFIX}{run:06d}#{position:010d}"
 
 
+NO_ENTRIES: Final[list[Entry]] = []
+"""What most journals have to write. They share it, for sleepers are many: the first entry makes another."""
+
+
 class Journal:
     """What is recorded of one run, and what is about to be.
 
@@ -91,7 +95,7 @@ class Journal:
         self.deaths = 0
         self.keeps_aside = False
         self.entries: Sequence[Entry] = ()
-        self.buffer: list[Entry] = []
+        self.buffer = NO_ENTRIES
         self.held: tuple[Entry, ...] = ()
         self.told: Callable[[Sequence[Entry]], None] | None = None
         self._pending: tuple[Pending, ...] = ()
@@ -146,6 +150,7 @@ class Journal:
 
     def record(self, entry: Entry) -> None:
         """Remember an entry; it becomes durable with the next commit."""
+        self.buffer = self.buffer or []
         self.buffer.append(entry)
 
     # ── Notes: they become durable with what is written anyway, and nothing waits for them ──────────────────────────
@@ -190,7 +195,7 @@ class Journal:
 
     def rested(self) -> None:
         """The entity was released, and its head holds what is ``unwritten`` now."""
-        self.held, self.buffer = self.unwritten(), []
+        self.held, self.buffer = self.unwritten(), NO_ENTRIES
         self._pending = self._resumed = ()
 
     async def commit(self, *others: Write) -> None:
@@ -204,7 +209,8 @@ class Journal:
             self.record_notes()
             self.buffer, self.held = [*self.held, *self.buffer], ()
         while self.buffer:
-            entries, self.buffer = self.buffer[:LONGEST_SEGMENT_ENTRIES], self.buffer[LONGEST_SEGMENT_ENTRIES:]
+            entries = self.buffer[:LONGEST_SEGMENT_ENTRIES]
+            self.buffer = self.buffer[LONGEST_SEGMENT_ENTRIES:] or NO_ENTRIES
             try:
                 await self._append(entries, *(() if self.buffer or not parts else parts.pop(0)))
             except Refused as refused:

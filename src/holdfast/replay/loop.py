@@ -38,6 +38,8 @@ MOST_CALLBACKS: Final = 500_000
 """How many callbacks may run before the body waits, how many more for each future that it has made, and how many at
 most."""
 
+NONE_READY: Final[list[Handle]] = []
+"""The callbacks of a body that waits. All of them share it, for sleepers are many: the next callback makes another."""
 
 _running_loop: Final = asyncio._get_running_loop
 
@@ -60,7 +62,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self.activation: Any = activation
         self._tasks: list[DurableTask] = []
         self._prune_at = FEW_TASKS
-        self._ready: list[Handle] = []
+        self._ready = NONE_READY
         self._order = 0
         self._callbacks = 0
         self._main: DurableTask | None = None
@@ -81,7 +83,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
     ) -> Handle:
         handle = Handle(callback, args, contextvars.copy_context() if context is None else context)
         if _running_loop() is self:
-            self._ready.append(handle)
+            self.schedule(handle)
         else:
             self._keep_out(Intrusion("call_soon", callback, args, context))
         return handle
@@ -232,7 +234,10 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def schedule(self, handle: Handle) -> None:
         """Make a callback ready, as a timer does that has fired."""
-        self._ready.append(handle)
+        if self._ready:
+            self._ready.append(handle)
+        else:
+            self._ready = [handle]
 
     def next_order(self) -> int:
         self._order += 1
@@ -249,10 +254,10 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def evict(self) -> None:
         """Unwind every task. ``finally`` blocks run, but no durable operation in them does: each raises ``Evicted``."""
         self.evicting = True
-        self._ready.clear()
+        self._ready = NONE_READY
         if self.live_tasks() or self._generators is not None:
             self.call(self._unwind)
-        self._ready.clear()
+        self._ready = NONE_READY
         self._tasks, self._generators, self._main = [], None, None
         self.intruded.clear()
         self.activation = None  # the two hold each other: without this, every ended execution waits for the collector
@@ -292,7 +297,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         """Run callbacks, within ``call``, until none is ready. Raises ``Runaway`` if there is no end of them."""
         left = FREE_CALLBACKS
         while self._ready:
-            ready, self._ready = self._ready, []
+            ready, self._ready = self._ready, NONE_READY
             left -= len(ready)
             if left < 0 and FREE_CALLBACKS - left > self._most_callbacks:
                 raise runaway(self.live_tasks(), FREE_CALLBACKS - left)

@@ -121,6 +121,15 @@ class Past:
             finished = NO_OPERATIONS if self._backlog is None else self._backlog.positions
             self._under_way = {op: digest for op, digest in begun.items() if op not in finished}
 
+    @classmethod
+    def of(
+        cls, recorded: Sequence[Entry], *, strict: bool, untouched: bool, steps: Container[str] | None, carried: int
+    ) -> Past:
+        """The same; those of whom nothing is recorded share one, for sleepers are many: nothing about it changes."""
+        if strict and not recorded:
+            return _NO_PAST
+        return cls(recorded, strict=strict, untouched=untouched, steps=steps, carried=carried)
+
     # ── What comes next ─────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -297,6 +306,9 @@ class Past:
             f"Bring the call back to its place, or declare with hf.removed({names}) that the workflow does without it "
             "now"
         )
+
+
+_NO_PAST: Final = Past((), strict=True, untouched=True)
 
 
 def _listed(ops: Collection[str]) -> str:

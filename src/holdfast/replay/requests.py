@@ -26,7 +26,7 @@ class Operation(DurableFuture):
     ``began`` is when the attempt that is under way did, ``beat`` when it reported last, in milliseconds; 0 if not.
     """
 
-    __slots__ = ("_decode", "beat", "began", "command", "fingerprint", "formerly", "id", "kind", "name", "withdrawn")
+    __slots__ = ("_decode", "beat", "began", "command", "fingerprint", "formerly", "id", "kind", "name")
 
     def __init__(
         self,
@@ -48,7 +48,6 @@ class Operation(DurableFuture):
         self.formerly = formerly
         self.began = self.beat = 0
         self._decode = decode
-        self.withdrawn: Callable[[Operation], None] | None = None
 
     def fits(self, recorded: str) -> bool:
         """Whether what is recorded under this fingerprint is the same operation, as far as is known."""
@@ -56,13 +55,12 @@ class Operation(DurableFuture):
 
     def cancel(self, msg: Any = None) -> bool:
         was_cancelled = super().cancel(msg)
-        if was_cancelled and self.withdrawn is not None:
-            self.withdrawn(self)
+        if was_cancelled:
+            _withdraw(self, self.get_loop())
         return was_cancelled
 
     def fail(self, error: Exception) -> None:
-        if self.withdrawn is not None:
-            self.withdrawn(self)
+        _withdraw(self, self.get_loop())
         super().fail(error)
 
     def settle(self, entry: Done | Failed, value: Any, rebuild: Callable[[ErrorRecord], Exception]) -> None:
@@ -86,7 +84,7 @@ class DueTimer(Timer):
 
     kind: Final = TIMER
 
-    __slots__ = ("_loop", "_withdrawn", "closes", "delay_ms", "due_at", "id")
+    __slots__ = ("_loop", "closes", "delay_ms", "due_at", "id")
 
     def __init__(
         self,
@@ -94,7 +92,6 @@ class DueTimer(Timer):
         handle: Handle,
         loop: DurableLoop,
         id: str,
-        withdrawn: Callable[[DueTimer], None],
     ) -> None:
         super().__init__(when, handle)
         self.id = id
@@ -102,7 +99,6 @@ class DueTimer(Timer):
         self.due_at = _milliseconds(when)
         self.delay_ms = _milliseconds(when - loop.now)
         self._loop = loop
-        self._withdrawn = withdrawn
 
     @property
     def fingerprint(self) -> str:
@@ -130,13 +126,19 @@ class DueTimer(Timer):
     def cancel(self) -> None:
         if not self.cancelled():
             super().cancel()
-            self._withdrawn(self)
+            _withdraw(self, self._loop)
 
     def done(self) -> bool:
         return self.cancelled()
 
     def settle(self, _entry: Done | Failed, _value: Any, _rebuild: Callable[[ErrorRecord], Exception]) -> None:
         self._loop.schedule(self._handle)
+
+
+def _withdraw(request: Request, loop: Any) -> None:
+    """The body does not wait for it any more. One that has left memory waits for nothing."""
+    if loop.activation is not None:
+        loop.activation._withdraw(request)  # noqa: SLF001 - a method of each request would cost each sleeper one
 
 
 def _milliseconds(seconds: float) -> int:

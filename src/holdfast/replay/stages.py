@@ -84,7 +84,7 @@ class Replaying(Struct, frozen=True, gc=False):
         program.begin(journal.entries, host.clock.now_ms(), deaths=journal.deaths)
         if not journal.entries and elapsed_seconds() - began > host.limits.stalled_seconds:
             report_stall(entity.partition, began, host)  # a long replay is no fault of the body
-        journal.entries = []
+        journal.entries = ()
         journal.held = program.held
         journal.told = program.recorded
         entity.work = Work(program, journal)
@@ -171,8 +171,8 @@ async def read_inbox(partition: str, work: Work, host: Host) -> None:
         arrivals = [work.program.read(message) for message in messages]
     except StoreUnusable as error:
         raise Blocked(f"{error}, or terminate it") from error
-    work.receipts.update((message.sort, work.program.acknowledge(message)) for message in messages)
-    work.arrivals += [arrival for arrival in arrivals if arrival is not None]
+    work.receipts = {**work.receipts, **{message.sort: work.program.acknowledge(message) for message in messages}}
+    work.arrive(*(arrival for arrival in arrivals if arrival is not None))
 
 
 async def conclude(work: Work, host: Host) -> Ended:

@@ -177,7 +177,20 @@ def timer_name(handle: Handle) -> str:
     return timer_kind.get() or _TIMER_NAMES.get(handle.callback_name, "timer")
 
 
+def context_here(loop: DurableLoop) -> contextvars.Context:
+    """The context of the task that is running: it does for a callback that changes nothing there, without a copy."""
+    task = asyncio.current_task(loop)
+    return task.context if isinstance(task, DurableTask) else contextvars.copy_context()
+
+
+def wake_sleeper(woken: asyncio.Future[None]) -> None:
+    """What the timer of ``hf.sleep`` calls."""
+    if not woken.cancelled():
+        woken.set_result(None)
+
+
 _TIMER_NAMES: Final = {
+    wake_sleeper.__name__: "sleep",
     "_set_result_unless_cancelled": "sleep",  # asyncio.sleep
     "_on_timeout": "timeout",  # asyncio.timeout, and wait_for from Python 3.12 on
     "_release_waiter": "timeout",  # wait_for before that, and asyncio.wait

@@ -44,7 +44,7 @@ async def transact(effect: SqlEffect, work: Work, host: Host) -> None:
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001  the user's SQL may raise anything; it becomes the step's failure
-            work.arrivals.append(effect.failed(error))
+            work.arrive(effect.failed(error))
             return
         journal.appended(arrival.entry)
         if host.telemetry.is_detailed and isinstance(arrival.entry, Done):

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
+from typing import Final
 
 from holdfast.items import Write, one_per_place
 from holdfast.replay.journal import Journal
 from holdfast.replay.program import AnyEffect, Arrival, Contested, Program
+
+NO_ARRIVALS: Final[list[Arrival]] = []
+NO_EFFECTS: Final[dict[str, asyncio.Task[None]]] = {}
+NO_RECEIPTS: Final[dict[str, Write]] = {}
+"""What there is of an entity that rests. They share it, for sleepers are many: the first added makes another."""
 
 
 class Work:
@@ -34,12 +40,12 @@ class Work:
     def __init__(self, program: Program, journal: Journal) -> None:
         self.program = program
         self.journal = journal
-        self.arrivals: list[Arrival] = []  # a list: an empty deque has ten times the size
-        self.pending: list[AnyEffect | Contested] = []
-        self.effects: dict[str, asyncio.Task[None]] = {}
+        self.arrivals = NO_ARRIVALS
+        self.pending: tuple[AnyEffect | Contested, ...] = ()
+        self.effects = NO_EFFECTS
         self.timers: list[tuple[int, str]] = []
-        self.receipts: dict[str, Write] = {}
-        self.writes: list[Write] = []
+        self.receipts: Mapping[str, Write] = NO_RECEIPTS
+        self.writes: tuple[Write, ...] = ()
         self.flushing: asyncio.Task[None] | None = None
 
     def drop(self) -> None:
@@ -65,15 +71,29 @@ class Work:
     def take_others(self) -> Sequence[Write]:
         """The same, for a write that begins now."""
         writes = self.others()
-        self.receipts.clear()
-        self.writes.clear()
+        self.receipts, self.writes = NO_RECEIPTS, ()
         return writes
 
     def rested(self) -> None:
         """The entity was released, and its head holds what no segment does; the others were written with it."""
         self.journal.rested()
         self.take_others()
+        if not self.effects:
+            self.effects = NO_EFFECTS
         self.program.saved()
+
+    # ── What comes in ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def arrive(self, *arrivals: Arrival) -> None:
+        """Let these be delivered next, behind those that have come before."""
+        self.arrivals = self.arrivals or []
+        self.arrivals += arrivals
+
+    def arrived(self) -> Iterable[Arrival]:
+        """What is to be delivered, those too that come while others are. They are not there any more then."""
+        while self.arrivals:
+            arrivals, self.arrivals = self.arrivals, NO_ARRIVALS
+            yield from arrivals
 
     # ── What happens outside ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -82,11 +102,18 @@ class Work:
         """Whether effects or writes are under way."""
         return bool(self.effects) or self.flushing is not None
 
+    def begin(self, op: str, task: asyncio.Task[None]) -> None:
+        """An effect is under way, instead of an older one of the same operation."""
+        if (older := self.effects.get(op)) is not None:
+            older.cancel()
+        self.effects = self.effects or {}
+        self.effects[op] = task
+
     def withdraw(self, op: str) -> None:
         """The body no longer waits for this operation."""
         if (task := self.effects.pop(op, None)) is not None:
             task.cancel()
-        self.pending = [effect for effect in self.pending if effect.op != op]
+        self.pending = tuple(effect for effect in self.pending if effect.op != op)
 
     def cancel_effects(self) -> None:
         """Stop all that is under way."""
@@ -113,8 +140,11 @@ class Work:
         while self.is_due(now):
             due_at, op = heappop(self.timers)
             due.setdefault(op, due_at)
-        under_way = {*self.effects, *(effect.op for effect in self.pending)}
-        return [(due_at, op) for op, due_at in due.items() if op not in under_way]
+        for op in self.effects:
+            due.pop(op, None)
+        for effect in self.pending:
+            due.pop(effect.op, None)
+        return [(due_at, op) for op, due_at in due.items()]
 
     def next_due(self) -> int | None:
         """The earliest time something is to be done, in milliseconds."""

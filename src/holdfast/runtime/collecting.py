@@ -11,10 +11,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-OLDER: Final = (2, 500)
-"""The number of young collections before a middle one, and of middle ones before a full one. A middle one looks at what
-has outlived the young ones since the last: where thousands of executions stay in memory that is nearly everything, and
-the loop stands still for as long. After two young ones that takes a tenth as long as after twenty, and the same in sum.
+OLDER: Final = (0, 1_000)
+"""After more young collections than this comes a middle one, and after more middle ones a full one. A middle one looks
+at what has outlived the young ones since the last: where thousands of executions stay in memory that is nearly
+everything, and the loop stands still for as long. In place of every second young one, it looks at the least that it
+can look at: twice as much, and that is the least in sum.
 """
 
 

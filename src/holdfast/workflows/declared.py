@@ -162,6 +162,8 @@ class DeclaredWorkflow:
         self.policy = policy or WorkflowPolicy()
         self.is_pinned = self.policy.versions is VersionPolicy.PINNED
         """Whether only the code that began an execution may go on with it."""
+        self.is_plain = bool(getattr(getattr(function, "__code__", None), "co_flags", 0) & inspect.CO_COROUTINE)
+        """Whether a call of it runs none of its code, as that of an ``async def``: it may only be marked as one."""
         self.signature: Signature = signature_of(function, f"workflow {self.name!r}")
         self.steps: Mapping[str, Any] = {}  # those of its app, by name
 

@@ -186,7 +186,7 @@ class Execution:
             record,
             self._workflow,
             entries,
-            live.registry.errors.rebuild,
+            live.registry.rebuild,
             shared=live.shared,
             untouched=self._is_untouched,
             limit_bytes=live.limit_bytes,

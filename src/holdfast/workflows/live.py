@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
@@ -29,8 +30,11 @@ if TYPE_CHECKING:
     from holdfast.workflows.record import ExecutionRecord
     from holdfast.workflows.threads import Threads
 
+NONE_NOTED: Final[Mapping[str, Noted]] = MappingProxyType({})
+"""What is noted of operations that were never tried before, by most executions: they share it."""
 
-class Live(Struct, frozen=True):
+
+class Live(Struct):
     """One execution's access to its host. ``noted`` is what is known of operations that were under way before,
     ``shared`` the body of the item that the execution shares with others.
     """
@@ -42,7 +46,7 @@ class Live(Struct, frozen=True):
     limit_bytes: int
     sender: Sender
     threads: Threads
-    noted: dict[str, Noted]
+    noted: Mapping[str, Noted] = NONE_NOTED
     shared: bytes = b""
 
     def now_ms(self) -> int:
@@ -90,7 +94,13 @@ class Live(Struct, frozen=True):
 
     def amend(self, op: str, **changes: object) -> None:
         """Change what is noted of an operation."""
-        self.noted[op] = replace(self.notes_on(op), **changes)
+        self._set(op, replace(self.notes_on(op), **changes))
+
+    def _set(self, op: str, noted: Noted) -> None:
+        if isinstance(self.noted, dict):
+            self.noted[op] = noted
+        else:
+            self.noted = {op: noted}
 
     def note(self, entry: Entry) -> None:
         """Record what the journal notes of an operation besides its outcome."""
@@ -111,7 +121,7 @@ class Live(Struct, frozen=True):
     def renew(self, op: str) -> None:
         """Let an operation go by another key: what was noted of the one before it does not count."""
         noted = self.notes_on(op)
-        self.noted[op] = Noted(died=noted.died, renewed=noted.renewed + 1)
+        self._set(op, Noted(died=noted.died, renewed=noted.renewed + 1))
 
     def fence(self) -> int:
         """The epoch under which this process owns the execution; it only grows from one owner to the next."""

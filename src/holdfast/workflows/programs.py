@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast.bounded import Bounded
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from holdfast.registrations import Registrations
     from holdfast.workflows.declared import DeclaredWorkflow
     from holdfast.workflows.threads import Threads
+
+NO_TAGS: Final[dict[str, str]] = {}
+NO_ANSWERS: Final[dict[str, Raw]] = {}
+"""What most executions have, which are many: they share it."""
 
 KEPT_SHARED: Final = 200
 """How many items that executions share stay in memory."""
@@ -115,6 +119,8 @@ class Workflows(Struct, frozen=True):
             workflow=intern(record.workflow),
             version=intern(record.version),
             input=record.input.copy(),
+            tags=record.tags or NO_TAGS,
+            queries=record.queries or NO_ANSWERS,
             waits=None,
             published=published,
         )
@@ -131,7 +137,6 @@ class Workflows(Struct, frozen=True):
             limit_bytes=self.limit_bytes,
             sender=self.sender,
             threads=self.threads,
-            noted={},
             shared=(record.needs and self.shared.use(record.needs)) or b"",
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -13,9 +13,8 @@ from holdfast.replay.activation import Activation
 from holdfast.replay.entries import Entry, Marked
 from holdfast.replay.loop import running_activation
 from holdfast.workflows.begin import until_due
-from holdfast.workflows.record import partition_of, ref_of, root_of, seed_of
-from holdfast.workflows.runs import count_of
-from holdfast.workflows.scope import BodyScope, WorkflowInfo
+from holdfast.workflows.record import seed_of
+from holdfast.workflows.scope import BodyScope
 from holdfast.workflows.versioning import CODE_MARK
 
 if TYPE_CHECKING:
@@ -65,36 +64,12 @@ def activation_of(  # noqa: PLR0913 - each named by its caller
     activation.names_by_item = bool(record.nonce)
     if record.version != workflow.version and mark not in marks:
         activation.mark(mark)
-    partition = partition_of(record.workflow, record.id)
-    activation.context = BodyScope(
-        info=partial(_info, record, partition, activation),
-        workflow=record.workflow,
-        partition=partition,
-        run=record.run,
-        secret=record.secret,
-        nonce=record.nonce,
-        signature=workflow.signature,
-        shared=shared,
-        limit_bytes=limit_bytes,
-    )
+    activation.context = BodyScope(record, workflow.signature, activation, shared, limit_bytes=limit_bytes)
     return activation
 
 
 def _code_marks(entries: Sequence[Entry]) -> frozenset[str]:
     return frozenset(entry.id for entry in entries if isinstance(entry, Marked) and entry.id.startswith(CODE_MARK))
-
-
-def _info(record: ExecutionRecord, partition: str, activation: Activation) -> WorkflowInfo:
-    return WorkflowInfo(
-        workflow=record.workflow,
-        id=record.id,
-        run=count_of(record.run),
-        version=record.version,
-        tags=dict(record.tags),
-        parent=None if record.parent is None else ref_of(record.parent.partition),
-        root=ref_of(root_of(record, partition)),
-        _activation=activation,
-    )
 
 
 @contextmanager
@@ -115,17 +90,31 @@ def looked_into(
         activation.evict()
 
 
-async def _body(workflow: DeclaredWorkflow, record: ExecutionRecord) -> Any:
+def _body(workflow: DeclaredWorkflow, record: ExecutionRecord) -> Coroutine[Any, Any, Any]:
+    """The workflow's own coroutine where nothing comes before it: those who wait may wait for long, and be many."""
+    if record.starts_at or not workflow.is_plain:
+        return _later(workflow, record)
+    try:
+        return _called(workflow, record)
+    except Exception as unfit:  # noqa: BLE001 - whatever a decoder of the user's raises, the body does
+        return _raised(unfit)
+
+
+async def _later(workflow: DeclaredWorkflow, record: ExecutionRecord) -> Any:
     if record.starts_at:
         await until_due(record.starts_at)
     return await _called(workflow, record)
 
 
-def _called(workflow: DeclaredWorkflow, record: ExecutionRecord) -> Awaitable[Any]:
-    """The workflow's coroutine. It alone keeps the arguments: those who wait for it may wait for long."""
+async def _raised(unfit: Exception) -> Any:
+    raise unfit
+
+
+def _called(workflow: DeclaredWorkflow, record: ExecutionRecord) -> Coroutine[Any, Any, Any]:
+    """The workflow's coroutine. It alone keeps the arguments."""
     try:
         args, kwargs = workflow.signature.unbind_steady(bytes(record.input))
     except HoldfastError as unfit:
         raise running_activation().break_off(str(unfit)) from unfit
-    called: Awaitable[Any] = workflow.function(*args, **kwargs)
+    called: Coroutine[Any, Any, Any] = workflow.function(*args, **kwargs)
     return called

@@ -170,9 +170,12 @@ class Saga:
         left = [f"{step.undo_name} of {step.id}" for step in reversed(self.ledger.done_in(self))]
         error = compensation_failed(self.gave_up, left, cause)
         scope: BodyScope = self._activation.context
-        for inner in [each for each in scope.failed_sagas if isinstance(each, Saga) and self in each.around]:
-            del scope.failed_sagas[inner]  # this error names theirs too
-        scope.failed_sagas[self] = error
+        failed = {
+            each: its_error
+            for each, its_error in scope.failed_sagas.items()
+            if not (isinstance(each, Saga) and self in each.around)  # this error names theirs too
+        }
+        scope.failed_sagas = {**failed, self: error}
         return error
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Protocol, TypeVar
 
 from msgspec import Struct
@@ -14,11 +15,13 @@ from holdfast.codec.parameters import INPUT_LIMIT_BYTES
 from holdfast.errors import CompensationFailed, InvalidInput, NestedDurableCall
 from holdfast.kernel.unit import current_unit
 from holdfast.replay.loop import running_activation
+from holdfast.workflows.record import partition_of, ref_of, root_of
+from holdfast.workflows.runs import count_of
 
 if TYPE_CHECKING:
     from holdfast.codec.signature import Signature
     from holdfast.replay.activation import Activation
-    from holdfast.workflows.record import ExecutionRef
+    from holdfast.workflows.record import ExecutionRecord, ExecutionRef
 
 
 P = ParamSpec("P")
@@ -89,32 +92,61 @@ class WorkflowInfo(Current):
         return self._activation.quiet
 
 
-class BodyScope(Struct, frozen=True):
+NO_FAILED_SAGAS: Final[Mapping[object, CompensationFailed]] = MappingProxyType({})
+"""Those of most bodies, which share it."""
+
+
+class BodyScope(Struct):
     """What operations must know of the execution whose body called them. Not for the body: it holds the secret.
 
-    ``info`` makes what ``hf.current()`` tells in the body; few bodies ask. ``run`` is the number of the run in keys and
-    tokens, ``nonce`` what was drawn at the start. ``shared`` is the body of the item that the execution shares with
-    others.
+    ``run`` is the number of the run in keys and tokens, ``nonce`` what was drawn at the start. ``shared`` is the body
+    of the item that the execution shares with others.
     ``failed_sagas`` are the blocks whose undo gave up, with their errors: the execution ends with them.
     ``undone`` is there for a reader of the journal: the undos that the body asks for, and the steps that they undo.
     ``limit_bytes`` is how large the input of a new run may be.
     """
 
-    info: Callable[[], WorkflowInfo]
-    workflow: str
-    partition: str
-    run: int
-    secret: str
-    nonce: str
+    record: ExecutionRecord
     signature: Signature
+    activation: Activation
     shared: bytes = b""
-    failed_sagas: dict[object, CompensationFailed] = {}
+    failed_sagas: Mapping[object, CompensationFailed] = NO_FAILED_SAGAS
     undone: dict[str, str] | None = None
     limit_bytes: int = INPUT_LIMIT_BYTES
 
+    @property
+    def partition(self) -> str:
+        return partition_of(self.record.workflow, self.record.id)
+
+    @property
+    def run(self) -> int:
+        return self.record.run
+
+    @property
+    def secret(self) -> str:
+        return self.record.secret
+
+    @property
+    def nonce(self) -> str:
+        return self.record.nonce
+
+    def info(self) -> WorkflowInfo:
+        """What ``hf.current()`` tells in the body. It is made when it is asked for: few bodies do."""
+        record = self.record
+        return WorkflowInfo(
+            workflow=record.workflow,
+            id=record.id,
+            run=count_of(record.run),
+            version=record.version,
+            tags=dict(record.tags),
+            parent=None if record.parent is None else ref_of(record.parent.partition),
+            root=ref_of(root_of(record, self.partition)),
+            _activation=self.activation,
+        )
+
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """Arguments for a new run of this workflow, checked and encoded."""
-        return self.signature.bind(args, kwargs, f"workflow {self.workflow!r}", self.limit_bytes)
+        return self.signature.bind(args, kwargs, f"workflow {self.record.workflow!r}", self.limit_bytes)
 
 
 @dataclass(frozen=True, slots=True)

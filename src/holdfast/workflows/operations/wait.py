@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidInput
-from holdfast.replay.tasks import timers_called
+from holdfast.replay.tasks import context_here, timers_called, wake_sleeper
 from holdfast.workflows.scope import (
     activation_for,
     refused_in_queries,
@@ -21,8 +21,17 @@ T = TypeVar("T")
 @refused_in_queries
 async def sleep(duration: Duration) -> None:
     """Wait durably, from milliseconds to years: the process need not live that long, and it is never early (G8)."""
-    activation_for("hf.sleep")
-    await asyncio.sleep(seconds(duration))
+    loop, delay = activation_for("hf.sleep").loop, seconds(duration)
+    if delay <= 0:
+        await asyncio.sleep(0)
+        return
+    # What asyncio.sleep does, without its frame, and in the context of the task: sleepers are many.
+    woken = loop.create_future()
+    timer = loop.call_later(delay, wake_sleeper, woken, context=context_here(loop))
+    try:
+        await woken
+    finally:
+        timer.cancel()
 
 
 @refused_in_queries
