@@ -30,8 +30,8 @@ def refuse_whole(home: Home, what: str, *, scan: bool, instead: str = "") -> Non
     if scan or not reads_all(home):
         return
     raise InvalidInput(
-        f"a list of {what} reads the whole table, which is billed: a read unit for each 4 KB. {instead}Add --scan to do "
-        "that, or scan=True in Python and ?scan=true over HTTP"
+        f"a list of {what} reads the whole table, which is billed: a read unit for each 4 KB. {instead}Add --scan to "
+        "do that, or scan=True in Python and ?scan=true over HTTP"
     )
 
 

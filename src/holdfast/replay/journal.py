@@ -47,10 +47,6 @@ def segment_sort(run: int, position: int) -> str:
     return f"{SEGMENT_PREFIX}{run:06d}#{position:010d}"
 
 
-NO_ENTRIES: Final[list[Entry]] = []
-"""What most journals have to write. They share it, for sleepers are many: the first entry makes another."""
-
-
 class Journal:
     """What is recorded of one run, and what is about to be.
 
@@ -95,7 +91,7 @@ class Journal:
         self.deaths = 0
         self.keeps_aside = False
         self.entries: Sequence[Entry] = ()
-        self.buffer = NO_ENTRIES
+        self.buffer: list[Entry] | tuple[()] = ()
         self.held: tuple[Entry, ...] = ()
         self.told: Callable[[Sequence[Entry]], None] | None = None
         self._pending: tuple[Pending, ...] = ()
@@ -195,7 +191,7 @@ class Journal:
 
     def rested(self) -> None:
         """The entity was released, and its head holds what is ``unwritten`` now."""
-        self.held, self.buffer = self.unwritten(), NO_ENTRIES
+        self.held, self.buffer = self.unwritten(), ()
         self._pending = self._resumed = ()
 
     async def commit(self, *others: Write) -> None:
@@ -210,7 +206,7 @@ class Journal:
             self.buffer, self.held = [*self.held, *self.buffer], ()
         while self.buffer:
             entries = self.buffer[:LONGEST_SEGMENT_ENTRIES]
-            self.buffer = self.buffer[LONGEST_SEGMENT_ENTRIES:] or NO_ENTRIES
+            self.buffer = self.buffer[LONGEST_SEGMENT_ENTRIES:] or ()
             try:
                 await self._append(entries, *(() if self.buffer or not parts else parts.pop(0)))
             except Refused as refused:

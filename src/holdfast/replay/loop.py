@@ -38,8 +38,6 @@ MOST_CALLBACKS: Final = 500_000
 """How many callbacks may run before the body waits, how many more for each future that it has made, and how many at
 most."""
 
-NONE_READY: Final[list[Handle]] = []
-"""The callbacks of a body that waits. All of them share it, for sleepers are many: the next callback makes another."""
 
 _running_loop: Final = asyncio._get_running_loop
 
@@ -62,7 +60,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self.activation: Any = activation
         self._tasks: list[DurableTask] = []
         self._prune_at = FEW_TASKS
-        self._ready = NONE_READY
+        self._ready: list[Handle] | tuple[()] = ()  # nothing of its own while the body waits: sleepers are many
         self._order = 0
         self._callbacks = 0
         self._main: DurableTask | None = None
@@ -254,10 +252,10 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def evict(self) -> None:
         """Unwind every task. ``finally`` blocks run, but no durable operation in them does: each raises ``Evicted``."""
         self.evicting = True
-        self._ready = NONE_READY
+        self._ready = ()
         if self.live_tasks() or self._generators is not None:
             self.call(self._unwind)
-        self._ready = NONE_READY
+        self._ready = ()
         self._tasks, self._generators, self._main = [], None, None
         self.intruded.clear()
         self.activation = None  # the two hold each other: without this, every ended execution waits for the collector
@@ -297,7 +295,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         """Run callbacks, within ``call``, until none is ready. Raises ``Runaway`` if there is no end of them."""
         left = FREE_CALLBACKS
         while self._ready:
-            ready, self._ready = self._ready, NONE_READY
+            ready, self._ready = self._ready, ()
             left -= len(ready)
             if left < 0 and FREE_CALLBACKS - left > self._most_callbacks:
                 raise runaway(self.live_tasks(), FREE_CALLBACKS - left)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
+from types import MappingProxyType
 from typing import Final
 
 from holdfast.items import Write, one_per_place
 from holdfast.replay.journal import Journal
 from holdfast.replay.program import AnyEffect, Arrival, Contested, Program
 
-NO_ARRIVALS: Final[list[Arrival]] = []
 NO_EFFECTS: Final[dict[str, asyncio.Task[None]]] = {}
-NO_RECEIPTS: Final[dict[str, Write]] = {}
-"""What there is of an entity that rests. They share it, for sleepers are many: the first added makes another."""
+NO_RECEIPTS: Final[Mapping[str, Write]] = MappingProxyType({})
+"""Those of entities that rest, which share them: sleepers are many. The first that is added makes another."""
 
 
 class Work:
@@ -40,11 +40,11 @@ class Work:
     def __init__(self, program: Program, journal: Journal) -> None:
         self.program = program
         self.journal = journal
-        self.arrivals = NO_ARRIVALS
+        self.arrivals: list[Arrival] | tuple[()] = ()
         self.pending: tuple[AnyEffect | Contested, ...] = ()
         self.effects = NO_EFFECTS
         self.timers: list[tuple[int, str]] = []
-        self.receipts: Mapping[str, Write] = NO_RECEIPTS
+        self.receipts = NO_RECEIPTS
         self.writes: tuple[Write, ...] = ()
         self.flushing: asyncio.Task[None] | None = None
 
@@ -92,7 +92,7 @@ class Work:
     def arrived(self) -> Iterable[Arrival]:
         """What is to be delivered, those too that come while others are. They are not there any more then."""
         while self.arrivals:
-            arrivals, self.arrivals = self.arrivals, NO_ARRIVALS
+            arrivals, self.arrivals = self.arrivals, ()
             yield from arrivals
 
     # ── What happens outside ────────────────────────────────────────────────────────────────────────────────────────
