@@ -72,6 +72,12 @@ def test_no_code_runs_that_was_not_confirmed(shop, command):
     assert not refused.stdout
 
 
+def test_how_often_a_method_runs_is_told(shop):
+    call = ("cost", "actor", "Cart", "u1", "add", '["lamp"]')
+    assert "Cart.add, twice for real" in " ".join(shop.invoke(*call).stderr.split())
+    assert "Cart.add, 11 times for real" in " ".join(shop.invoke(*call, "--runs", "10").stderr.split())
+
+
 @pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("\n", 130)])
 def test_a_person_is_asked(shop, monkeypatch, typed, code):
     monkeypatch.setattr(cost_trial, "is_interactive", lambda: True)

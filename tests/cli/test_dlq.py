@@ -88,6 +88,13 @@ def test_all_go_through_the_inbox_again_without_any_code(parked, worker):
     assert len({each["id"] for each in rows(parked)} & before) == 1
 
 
+@pytest.mark.parametrize("command", ["show", "redrive", "discard"])
+def test_an_empty_id_is_refused(parked, command):
+    refused = parked.refusal("dlq", command, "")
+    assert refused["code"] == "invalid_input"
+    assert "the id of the message is empty" in refused["message"]
+
+
 def test_messages_are_dropped(parked):
     first, second, third = (each["id"] for each in rows(parked))
     assert parked.refusal("dlq", "discard", first, "nothing")["code"] == "not_found"

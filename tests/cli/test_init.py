@@ -256,14 +256,16 @@ esac
 """
 
 
-def deploy(project: Path, bucket: str, region: str = "eu-west-1") -> tuple[subprocess.CompletedProcess[str], list[str]]:
+def deploy(
+    project: Path, bucket: str, region: str = "eu-west-1", *, target: str = "deploy", aws: str = ""
+) -> tuple[subprocess.CompletedProcess[str], list[str]]:
     """``make deploy`` with a stand-in for the AWS CLI, and a template and code that are there already."""
     programs = project / "programs"
     programs.mkdir()
-    (programs / "aws").write_text(AWS)
+    (programs / "aws").write_text(aws or AWS)
     (programs / "aws").chmod(0o755)
     path = f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    command = ("make", "deploy", "PYTHON=false", "--assume-old=template.json", f"CODE_BUCKET={bucket}")
+    command = ("make", target, "PYTHON=false", "--assume-old=template.json", f"CODE_BUCKET={bucket}")
     (project / "template.json").write_text("{}")
     done = run(project, *command, PATH=path, AWS_REGION=region)
     called = project / "called"
@@ -299,6 +301,17 @@ def test_a_bucket_that_cannot_be_used_is_told_before_the_build(project, bucket, 
     assert done.returncode != 0
     assert complaint in done.stdout
     assert not [line for line in called if line.startswith("cloudformation")]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("target", ["calls", "deploy"])
+def test_outputs_that_cannot_be_read_fail_with_a_message(project, target):
+    fails = AWS.replace("*HomeUrl*) echo", "*HomeUrl*) exit 255; echo")
+    assert fails != AWS
+    done, _called = deploy(project, "mine", target=target, aws=fails)
+    assert done.returncode != 0
+    assert "the outputs of the stack my-shop cannot be read" in done.stderr
+    assert "HOLDFAST_URL" not in done.stdout
 
 
 def test_the_bucket_is_looked_at_before_the_build(project):

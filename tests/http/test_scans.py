@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import pytest
 from msgspec.structs import replace
@@ -13,27 +15,34 @@ from tests.http.states.conftest import Boto
 
 import holdfast as hf
 from holdfast.actors.admin.listing import list_timers
-from holdfast.backends.memory import open_memory_home
+from holdfast.backends.memory import MemoryData, open_memory_home
+from holdfast.commands import IN_HOME, Context
+from holdfast.commands.system import ListLeases, ListOutbox, ListSchedules
+from holdfast.items import Item, Put
+from holdfast.messaging import schedules
+from holdfast.messaging.schedules import list_schedules
+from holdfast.patterns import lease_list
 from holdfast.ports import Home
 
 ROLE = "arn:aws:iam::000000000000:role/till"
 
 
+@dataclass
+class Placed:
+    order: str
+
+
 class Table:
-    """An app on it, and how often it was scanned."""
+    """An app on it, and how often it was scanned, for heads or for names."""
 
     def __init__(self) -> None:
         self.scans = 0
+        data = MemoryData()
 
         async def open_home() -> Home:
-            home = open_memory_home()
-            scan = home.store.scan
-
-            async def counted(*args, **options):
-                self.scans += 1
-                return await scan(*args, **options)
-
-            home.store.scan = counted
+            home = open_memory_home(data=data)
+            for name in ("scan", "partitions"):
+                setattr(home.store, name, self.counted(getattr(home.store, name)))
             return replace(home, lists_by_scan=yes, census=None)
 
         self.app = hf.App("shop", home=open_home)
@@ -45,7 +54,20 @@ class Table:
         class Cart(hf.Actor, app=self.app):
             async def add(self) -> None: ...
 
+        @self.app.consumer(Placed)
+        async def bill(event: Placed) -> None: ...
+
+        @self.app.cron("0 0 1 1 *")
+        async def yearly() -> None: ...
+
         self.order, self.cart = order, Cart
+
+    def counted(self, read):
+        async def counted(*args, **options):
+            self.scans += 1
+            return await read(*args, **options)
+
+        return counted
 
 
 async def yes() -> bool:
@@ -59,6 +81,18 @@ async def opened():
         await (await made.order.start(1, id="one"))
         await made.cart.at("c").add()
         yield made
+
+
+@asynccontextmanager
+async def waiting():
+    """One with an event on its way, a schedule, and a lease that is held. Nothing works on it."""
+    async with opened() as table:
+        while not (await list_schedules(table.app.runtime(), None, after=None, limit=1, scan=True)).items:
+            await asyncio.sleep(0.01)
+    async with table.app, table.app.lease("report"):
+        await table.app.publish(Placed("one"))
+        table.scans = 0
+        yield table
 
 
 async def every(pages):
@@ -98,6 +132,110 @@ async def test_callers_over_http_are_told_how_to_ask_for_it(path):
         assert status == 200
         assert len(told.get("executions", told.get("actors"))) == 1
         assert (await api.get(f"{path}?scan=1"))[0] == 400
+
+
+LISTS = [
+    ("outbox", "events", "Placed"),
+    ("schedules", "schedules", "yearly"),
+    ("leases", "leases", "report"),
+]
+
+
+async def test_python_refuses_lists_of_the_whole_home_unless_it_is_told_to_scan():
+    async with waiting() as table:
+        for command in (ListOutbox, ListSchedules, ListLeases):
+            with pytest.raises(hf.InvalidInput, match=r"read the whole table, which is billed.*scan=True"):
+                await command().perform(Context(table.app, IN_HOME))
+        assert table.scans == 0
+        for command in (ListOutbox, ListSchedules, ListLeases):
+            assert len((await command(scan=True).perform(Context(table.app, IN_HOME))).items) == 1
+            assert table.scans > 0
+
+
+async def test_leases_of_all_kinds_take_one_look_at_the_table():
+    async with waiting() as table, table.app.semaphore("api", 2):
+        page = await ListLeases(scan=True).perform(Context(table.app, IN_HOME))
+        assert sorted((each.kind, each.name) for each in page.items) == [("lease", "report"), ("semaphore", "api")]
+        assert (page.after, table.scans) == (None, 1)
+        for limit in (1, 2, 1_000):
+            found, after = [], None
+            while True:
+                page = await ListLeases(after=after, limit=limit, scan=True).perform(Context(table.app, IN_HOME))
+                found += [each.name for each in page.items]
+                if (after := page.after) is None:
+                    break
+            assert sorted(found) == ["api", "report"]
+
+
+@pytest.mark.parametrize(("path", "items", "name"), LISTS)
+async def test_callers_over_http_ask_for_lists_of_the_whole_home(path, items, name):
+    async with waiting() as table:
+        api = Api(table.app)
+        status, told = await api.get(f"/v1/{path}")
+        assert (status, told["code"]) == (400, "invalid_input"), told
+        assert "?scan=true" in told["detail"]
+        assert table.scans == 0
+        for asking in (api, Api(table.app, scan=True)):
+            status, told = await asking.get(f"/v1/{path}" + ("?scan=true" if asking is api else ""))
+            assert status == 200
+            assert len(told[items]) == 1
+            assert name in told[items][0].values()
+
+
+async def test_events_of_one_app_are_found_without_a_scan():
+    async with waiting() as table:
+        status, told = await Api(table.app).get("/v1/outbox?app=shop")
+        assert (status, [each["event"] for each in told["events"]]) == (200, ["Placed"])
+        person = Person(table.app, authenticate=tokens())
+        await person.log_in()
+        assert "Placed" in (await person.get("/dashboard/outbox?app=shop")).text
+        assert table.scans == 0
+
+
+async def test_leases_of_processes_are_left_out_unless_asked_for():
+    async with waiting() as table:
+        api, me = Api(table.app), table.app.runtime().home.owner
+        status, told = await api.get("/v1/workers")
+        assert (status, told["whole"]) == (200, False)
+        assert {each["owner"]: each["leases"] for each in told["workers"]}[me] == 0
+        person = Person(table.app, authenticate=tokens())
+        await person.log_in()
+        assert "Leases are left out" in (await person.get("/dashboard/workers")).text
+        assert table.scans == 0
+        _, told = await api.get("/v1/workers?scan=true")
+        assert told["whole"] is True
+        assert {each["owner"]: each["leases"] for each in told["workers"]}[me] == 1
+
+
+@pytest.mark.parametrize(("page", "_items", "name"), LISTS)
+async def test_the_dashboard_asks_before_lists_of_the_whole_home(page, _items, name):
+    async with waiting() as table:
+        person = Person(table.app, authenticate=tokens())
+        await person.log_in()
+        asked = await person.get(f"/dashboard/{page}")
+        assert "That is billed" in asked.text
+        assert name not in asked.text
+        assert ("--listing index" in asked.text) == (page == "schedules"), "events and leases are in no index"
+        assert table.scans == 0
+        (link,) = (each for each in asked.main.all("a") if "scan=true" in each.attributes["href"])
+        shown = await person.get(link.attributes["href"])
+        assert name in shown.text
+        assert shown.main.all("input", name="scan"), "the next filter would ask again"
+
+
+@pytest.mark.parametrize("page", ["schedules", "leases"])
+async def test_a_page_without_rows_says_that_not_all_was_read(page, monkeypatch):
+    monkeypatch.setattr(schedules, "MOST_READS", 1)
+    monkeypatch.setattr(lease_list, "MOST_READS", 1)
+    monkeypatch.setattr("holdfast.dashboard.pages.system.PAGE_ROWS", 1)
+    async with waiting() as table:
+        for number in range(3):
+            await table.app.runtime().home.store.write(Put(Item(f"actor#!shop!c{number}!#", status="READY")))
+        person = Person(table.app, authenticate=tokens())
+        await person.log_in()
+        shown = await person.get(f"/dashboard/{page}?scan=true")
+        assert "None so far" in shown.text
+        assert [each for each in shown.main.all("a") if each.attributes.get("rel") == "next"]
 
 
 @pytest.mark.parametrize(("page", "title"), [("executions", "one"), ("actors", "c")])

@@ -206,7 +206,11 @@ LOOKS: Final = (
     "actor ls --scan",
     "actor show Till main",
     "dlq ls",
-    "outbox ls",
+    "outbox ls shop",
+    "outbox ls --scan",
+    "schedules --scan",
+    "leases --scan",
+    "workers --scan",
     "doctor",
 )
 

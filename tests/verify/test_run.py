@@ -15,7 +15,7 @@ from tests.verify.conftest import begun
 
 from holdfast.backends.aws import parse_address
 from holdfast.backends.aws.connection import new_client
-from holdfast.cli import main
+from holdfast.cli import aws_verify, main
 from holdfast.errors import ConfigurationError, StoreUnusable
 from holdfast.verify import CHECKS, Check, left_behind, read_record, remove, standing, verify
 from holdfast.verify.checks import contention, delivery, fencing, latency, settings, sources, units
@@ -181,7 +181,8 @@ async def test_a_record_of_another_account_is_refused(url):
     record.end()
 
 
-def test_nothing_is_deployed_unless_it_is_agreed_to(url):
+def test_nothing_is_deployed_unless_it_is_agreed_to(url, monkeypatch):
+    monkeypatch.setattr(aws_verify, "is_interactive", lambda: True)
     result = CliRunner().invoke(main, ["aws", "verify", url], input="n\n")
     assert result.exit_code != 0
     assert "at most $" in result.stderr

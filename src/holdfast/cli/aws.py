@@ -20,6 +20,7 @@ from holdfast.backends.aws import (
 from holdfast.cli.aws_verify import verify_account
 from holdfast.cli.progress import Ticker
 from holdfast.cli.session import Session, examples, on_home
+from holdfast.cli.values import now
 from holdfast.clock import iso, moment
 
 
@@ -154,7 +155,8 @@ def settings(
 
 def _told(there: Settings) -> str:
     parts = f"{there.parts} part{'' if there.parts == 1 else 's'}"
-    since = f" since {iso(moment(there.since))}" if there.since else ""
+    begun = moment(there.since)
+    since = f" {'from' if begun > now() else 'since'} {iso(begun)}" if there.since else ""
     before = f"; before: {', '.join(map(str, there.parts_before))}" if there.parts_before else ""
     return (
         f"the index of what is due has {parts}{since}{before}; lost wake-ups are found by the {there.cover}; "

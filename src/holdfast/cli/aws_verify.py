@@ -10,8 +10,10 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from holdfast.backends.aws import parse_address
 from holdfast.cli.entry import EXIT_ERROR
 from holdfast.cli.output import echo, plain, table
+from holdfast.cli.prompting import is_interactive
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.verify import CHECKS, Check, Report, estimate, left_behind, read_record, remove, verify
 
@@ -61,6 +63,7 @@ def verify_account(
         session.answer({"removed": str(left)}, f"removed what {left} names")
         return
     home = url or session.home_url()
+    parse_address(home)  # nothing is told about a home that is not on AWS
     _ask(session, checks, yes=yes)
     report = _run(verify(home, _tell(session), checks=checks, keep=keep))
     session.answer({"ok": report.ok, **_as_data(report)}, "\n".join(_told(report)))
@@ -71,7 +74,8 @@ def verify_account(
 def _chosen(names: tuple[str, ...]) -> list[Check]:
     for name in names:
         if name not in BY_NAME:
-            raise click.BadParameter(f"there is no check {name!r}; there are: {', '.join(BY_NAME)}")
+            known = ", ".join(f"{each!r}" for each in BY_NAME)
+            raise click.BadParameter(f"there is no check {name!r}; there are: {known}")
     return [check for check in CHECKS if not names or check.name in names]
 
 
@@ -94,8 +98,11 @@ def _ask(session: Session, checks: list[Check], *, yes: bool) -> None:
                 err=True,
             )
         echo(told, err=True)
-    if not yes:
-        click.confirm("Deploy it?", abort=True, err=True)
+    if yes:
+        return
+    if not is_interactive():
+        raise click.UsageError(f"This deploys {told}. Add --yes to do it.")
+    click.confirm("Deploy it?", abort=True, err=True)
 
 
 def _tell(session: Session) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import wraps
@@ -16,6 +15,7 @@ from holdfast.app import App
 from holdfast.backends.aws import Cover, Settings
 from holdfast.cli.known import method_of
 from holdfast.cli.output import as_json, bold, dollars, echo, table
+from holdfast.cli.prompting import is_interactive
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import json_text
 from holdfast.cost.bill import NO_COMPUTE, Bill, Compute
@@ -163,11 +163,14 @@ def actor(session: Session, options: Options, *, name: str, key: str, method: st
     The calls are a minute of virtual time apart, so each finds the actor asleep. Calls that arrive together share their
     writes and cost less; with --real-time they are a second apart and do. A first call, which creates the actor, is not
     counted, but it is made. In functions a call is an invocation of its own, and its reply is kept for a repeat.
+
+    Some writes come once in several calls, such as that of replies which the head of an actor has no room for. One call
+    may show all of them or none: --runs 10 shows their share.
     """
     app = session.app()
     bound = method_of(app, name, key, method)
     parsed = bound.method.signature.parse(input)
-    _ask(f"{name}.{method}, twice", options)
+    _ask(f"{name}.{method}, {_times(options.runs + WARM_UP_CALLS)}", options)
 
     ended: list[str] = []
 
@@ -190,9 +193,8 @@ def actor(session: Session, options: Options, *, name: str, key: str, method: st
 # ── The trial ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def is_interactive() -> bool:
-    """Whether there is a person to ask."""
-    return sys.stdin.isatty()
+def _times(count: int) -> str:
+    return "twice" if count == 2 else f"{count} times"
 
 
 def _ask(what: str, options: Options) -> None:

@@ -6,4 +6,7 @@ from typing import Final
 
 import click
 
+NONE_SO_FAR: Final = "none so far, and not all was read"
+"""What a page without rows says that is not the last one."""
+
 scan_option: Final = click.option("--scan", is_flag=True, help="On AWS, read the whole table, which is billed.")

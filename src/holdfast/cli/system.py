@@ -10,7 +10,7 @@ import click
 
 from holdfast.cli.declaring import after_option, limit_option
 from holdfast.cli.output import bold, coloured, plain, shown_moment, table
-from holdfast.cli.scanning import scan_option
+from holdfast.cli.scanning import NONE_SO_FAR, scan_option
 from holdfast.cli.session import Session, examples, on_home
 from holdfast.cli.values import now
 from holdfast.clock import between, duration
@@ -25,6 +25,7 @@ SCHEDULES: Final = ("APP", "NAME", "SCHEDULE", "LAST (UTC)", "NEXT (UTC)", "", "
 LEASES: Final = ("KIND", "NAME", "PERMIT", "STATUS", "SINCE (UTC)", "UNTIL (UTC)", "", "FENCE", "OWNER")
 WORKERS: Final = ("OWNER", "ALIVE", "EXECUTIONS", "ACTORS", "OTHERS", "LEASES", "UNTIL (UTC)", "FOR EXAMPLE")
 UNKNOWN: Final = "unknown"
+NOT_WHOLE: Final = "not all that is owned was read, so the counts are at least so high; on AWS leases count with --scan"
 
 
 @click.command(
@@ -141,7 +142,7 @@ def workers(session: Session, *, limit: int, after: str | None, scan: bool) -> N
     """
     page = session.perform(ListWorkers(after, limit, scan))
     lines = _lines(WORKERS, [_worker(each) for each in page.items], page.after, "no processes")
-    more = "" if page.whole else "\nmore is owned than was read: the counts are at least so high"
+    more = "" if page.whole else f"\n{NOT_WHOLE}"
     session.answer({"workers": page.items, "whole": page.whole, "cursor": page.after}, lines + more)
 
 
@@ -162,7 +163,7 @@ def _moment(when: datetime | None) -> tuple[str, str]:
 
 
 def _lines(headings: tuple[str, ...], rows: list[tuple[str, ...]], cursor: str | None, none: str) -> str:
-    lines = table(headings, rows) if rows else [none if cursor is None else "none so far, and not all was read"]
+    lines = table(headings, rows) if rows else [none if cursor is None else NONE_SO_FAR]
     return "\n".join(lines if cursor is None else [*lines, f"there are more: add --after {cursor}"])
 
 

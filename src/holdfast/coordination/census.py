@@ -29,9 +29,10 @@ def refuse_whole(home: Home, what: str, *, scan: bool, instead: str = "") -> Non
     """
     if scan or not reads_all(home):
         return
+    remedy = f"{instead}, or add" if instead else "Add"
     raise InvalidInput(
-        f"a list of {what} reads the whole table, which is billed: a read unit for each 4 KB. {instead}Add --scan to "
-        "do that, or scan=True in Python and ?scan=true over HTTP"
+        f"a list of {what} would read the whole table, which is billed: a read unit for each 4 KB. {remedy} --scan to "
+        "do that (scan=True in Python, ?scan=true over HTTP)"
     )
 
 
@@ -44,18 +45,19 @@ async def heads_named(home: Home, prefix: str, *, after: str | None, limit: int)
     return await home.store.scan(prefix, after=after, limit=limit)
 
 
-async def entries_named(home: Home, prefix: str, *, after: str | None, limit: int) -> Page:
-    """Items without heads of the partitions that begin with ``prefix``. Without a census the names of all partitions
-    are read; a page may be short then, or hold a little more than ``limit``.
+async def entries_named(home: Home, prefixes: tuple[str, ...], *, after: str | None, limit: int) -> Page:
+    """Items without heads of the partitions that begin with one of ``prefixes``, of which a census takes one. Without a
+    census the names of all partitions are read; a page may be short then, or hold a little more than ``limit``.
     """
     if home.census is not None:
+        (prefix,) = prefixes
         return await home.census.entries(prefix, after=after, limit=limit)
     if home.inventory is None:
         return Page(())
     names = await home.inventory.partitions(after=after, limit=limit)
     found: list[Item] = []
     for name in names.names:
-        if name.startswith(prefix):
+        if name.startswith(prefixes):
             page = await home.store.query(name)
             found += [item for item in page.items if item.sort != HEAD]
     return Page(tuple(found), names.cursor)

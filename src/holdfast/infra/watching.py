@@ -66,7 +66,7 @@ class Counted(Struct, frozen=True):
 COUNTED: Final = {
     "Parked": Counted("parked", "A message has failed for good and was parked: holdfast dlq ls"),
     "Halted": Counted("halted", "An actor has halted at a message that fails for good: holdfast dlq ls"),
-    "EventsUnfit": Counted("event_unfit", "The bus will never accept an event: see holdfast outbox ls"),
+    "EventsUnfit": Counted("event_unfit", "The bus will never accept an event: see holdfast outbox ls APP"),
     # It is tried less and less often, at last every five minutes.
     "BusFailed": Counted(
         "bus_failed", "The bus refuses events again and again; see the log", minutes=20, period_minutes=10

@@ -92,7 +92,7 @@ async def list_waiting(
     """
     check_limit(limit)
     if app is None:
-        refuse_whole(home, "the events of all apps", scan=scan, instead="Name an app. ")
+        refuse_whole(home, "the events of all apps", scan=scan, instead="Name an app")
     if queue is not None and queue not in QUEUES:
         raise InvalidInput(f"no queue of events is called {queue!r}; there are: {', '.join(QUEUES)}")
     first, begin, place = _parts(after)

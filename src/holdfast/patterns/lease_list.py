@@ -62,32 +62,39 @@ async def list_leases(
     scan: bool = False,
 ) -> LeasePage:
     """One page of the leases of one kind, or of all. A page asks the store ``MOST_READS`` times at most; on a home
-    without a census that reads the names of all partitions, in parts. Raises ``InvalidInput``, there without ``scan``.
+    without a census that reads the names of all partitions, in parts. Raises ``InvalidInput`` for a wrong kind, status,
+    limit or cursor, and where those names are billed without ``scan``.
     """
     check_limit(limit)
     _check("kind", kind, KINDS)
     _check("status", status, STATUSES)
     refuse_whole(runtime.home, "leases", scan=scan)
     first, place = _parts(after)
-    kinds = [each for each in KINDS if kind in (None, each) and each >= first]
+    kinds = tuple(each for each in KINDS if kind in (None, each))
+    # Without a census each look goes through the whole home, so one is for all kinds.
+    looks = [kinds] if runtime.home.census is None else [(each,) for each in kinds]
     found: list[LeaseStatus] = []
     reads = 0
-    for each in kinds:
-        cursor = place if each == first else None
+    for look in looks:
+        if look[0] < first:
+            continue
+        cursor = place if look[0] == first else None
         more = True
         while more:
             if len(found) >= limit or reads >= MOST_READS:
-                return LeasePage(tuple(found), f"{each}{CURSOR_MARK}{cursor or ''}")
-            page = await entries_named(runtime.home, f"{each}#", after=cursor, limit=limit - len(found))
+                return LeasePage(tuple(found), f"{look[0]}{CURSOR_MARK}{cursor or ''}")
+            prefixes = tuple(f"{each}#" for each in look)
+            page = await entries_named(runtime.home, prefixes, after=cursor, limit=limit - len(found))
             reads += 1
-            stand = (_status(each, item, runtime) for item in page.items if item.status == LEASE)
+            stand = (_status(item, runtime) for item in page.items if item.status == LEASE)
             found += [lease for lease in stand if status in (None, lease.status)]
             cursor, more = page.cursor, page.cursor is not None
     return LeasePage(tuple(found), None)
 
 
-def _status(kind: str, item: Item, runtime: Runtime) -> LeaseStatus:
+def _status(item: Item, runtime: Runtime) -> LeaseStatus:
     home, owner = runtime.home, None
+    kind, _, name = item.partition.partition("#")
     alive: bool | None = None
     if item.owner is not None:
         owner = item.owner.partition("/")[0]
@@ -95,7 +102,7 @@ def _status(kind: str, item: Item, runtime: Runtime) -> LeaseStatus:
     lapsed = alive is False or (item.lease_until or 0) < runtime.clock.now_ms()
     return LeaseStatus(
         kind=kind,
-        name=item.partition[len(kind) + 1 :],
+        name=name,
         permit=int(item.sort.removeprefix("p#")),
         status=FREE if owner is None else LAPSED if lapsed else HELD,
         owner=owner,

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec import Raw
 
 from holdfast.backends.aws import parse_address
 from holdfast.cli import main
 from holdfast.items import Item, Put
+from holdfast.messaging.outbox import Entry, encode_entry
 from holdfast.opening import open_home
 
 NUMBERS = itertools.count()
@@ -105,7 +107,9 @@ def test_the_settings_are_shown_and_changed(url: str) -> None:
     shown = {"home": url, "parts": 20, "parts_before": [4], "cover": "index", "listing": "scan"}
     assert wanted == shown | {"since": wanted["since"]}
     assert answer("aws", "settings", url) == wanted
-    assert "; before: 4; " in run("aws", "settings", url).stdout
+    shown = run("aws", "settings", url).stdout
+    assert "; before: 4; " in shown
+    assert "has 20 parts from " in shown, "that time is still to come"
     assert "takes effect at" in refusal("aws", "settings", url, "--parts", "8")
     assert "settle after" in refusal("aws", "settings", url, "--settle")
 
@@ -122,6 +126,25 @@ def test_listings_by_the_index_want_the_index(url: str) -> None:
     assert answer("aws", "settings", url, "--listing", "index")["listing"] == "index"
     assert run("aws", "settings", url).stdout.endswith("listings read the index\n")
     assert answer("ls", "--home", url)["executions"] == []
+
+
+def test_lists_of_the_whole_home_want_to_be_asked_for(url: str) -> None:
+    answer("aws", "create-table", url)
+    entry = Entry(event="Placed", id="e1", group="!e1", data=Raw(b"{}"), published_at=1)
+    lease = Item("lease#report", "p#0000", status="LEASE", owner="elsewhere-1/1", lease_until=1, epoch=1)
+    write(url, Item("out#shop", status="SUSPENDED"), Item("out#shop", "o#1", body=encode_entry(entry)), lease)
+    for listed, found in ((("outbox", "ls"), "Placed"), (("schedules",), "no schedules"), (("leases",), "report")):
+        assert "--scan to do that" in refusal(*listed, "--home", url)
+        assert found in run(*listed, "--home", url, "--scan").stdout
+    assert "Name an app, or add --scan" in refusal("outbox", "ls", "--home", url)
+    assert "Placed" in run("outbox", "ls", "shop", "--home", url).stdout
+    shown = answer("workers", "--home", url)
+    assert shown["whole"] is False
+    assert "elsewhere-1" not in [each["owner"] for each in shown["workers"]]
+    assert "on AWS leases count with --scan" in run("workers", "--home", url).stdout
+    shown = answer("workers", "--home", url, "--scan")
+    assert shown["whole"] is True
+    assert ("elsewhere-1", 1) in [(each["owner"], each["leases"]) for each in shown["workers"]]
 
 
 def test_a_table_that_is_not_there_is_named_with_the_command_that_makes_it(url: str) -> None:

@@ -40,6 +40,19 @@ def test_a_url_that_names_nothing_is_refused(url: str) -> None:
         parse_address(url)
 
 
+@pytest.mark.parametrize("option", ["endpoint", "sqs_endpoint", "s3_endpoint", "lambda_endpoint", "events_endpoint"])
+@pytest.mark.parametrize("value", ["garbage", "127.0.0.1:8000", "http://", "ftp://127.0.0.1", "http://127.0.0.1:x"])
+def test_an_endpoint_that_is_no_url_is_refused(option: str, value: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{option} is no URL; write its scheme"):
+        parse_address(f"aws://shop?region=eu-west-1&{option}={value}")
+    assert parse_address(f"aws://shop?{option}=").endpoint is None
+
+
+def test_an_option_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="has region more than once"):
+        parse_address("aws://shop?region=eu-west-1&region=us-east-1")
+
+
 def test_botocore_is_loaded_with_the_first_request_only() -> None:
     code = """
 import asyncio, sys

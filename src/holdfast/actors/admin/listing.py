@@ -21,7 +21,7 @@ from holdfast.actors.record import (
     partition_of,
 )
 from holdfast.coordination.schedule import Schedule
-from holdfast.errors import NotFound
+from holdfast.errors import InvalidInput, NotFound
 from holdfast.keys import LARGEST_PAGE, check_limit
 from holdfast.paging import Pages, refuse_scan
 
@@ -111,7 +111,9 @@ async def list_parked(
 
 
 async def find_parked(runtime: Runtime, id: str) -> ParkedMessage:
-    """One parked message, by its id in the home. Raises ``NotFound``."""
+    """One parked message, by its id in the home. Raises ``NotFound``, and ``InvalidInput`` for an empty id."""
+    if not id:
+        raise InvalidInput("the id of the message is empty; name one that dlq ls shows")
     note = await runtime.home.store.get(REGISTER, id)
     async for _, item in noted(runtime.home.store, () if note is None else (note,)):
         return ParkedMessage(id, actor_of(item.partition), key_of(item.partition), parked_message(item))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -155,7 +156,8 @@ def parse_address(url: str) -> Address:
         parts = urlsplit(url)
     except ValueError as error:
         raise ConfigurationError(f"{url[:LONGEST_SHOWN]!r} is not a URL: {error}") from None
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    options = dict(given)
     if parts.scheme != "aws" or not PREFIX.fullmatch(parts.netloc) or parts.path.strip("/"):
         raise ConfigurationError(
             f"{told_url(url)!r} names no home on AWS. Write aws://prefix?region=eu-west-1, the prefix of letters, "
@@ -164,7 +166,22 @@ def parse_address(url: str) -> Address:
     known = Address.__struct_fields__[1:]
     if unknown := sorted(options.keys() - set(known)):
         raise ConfigurationError(f"{told_url(url)!r} has no option {', '.join(unknown)}; there are: {', '.join(known)}")
+    if repeated := sorted(name for name, count in Counter(name for name, _ in given).items() if count > 1):
+        raise ConfigurationError(f"{told_url(url)!r} has {', '.join(repeated)} more than once: which one counts?")
+    for name, value in options.items():
+        if value and name.endswith("endpoint") and not _is_web_address(value):
+            raise ConfigurationError(
+                f"{told_url(url)!r}: {name} is no URL; write its scheme too, as in {name}=http://127.0.0.1:8000"
+            )
     return Address(prefix=parts.netloc, **{name: value for name, value in options.items() if value})
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
 
 
 async def open_aws_home(  # noqa: PLR0913 - each service of AWS has a connection of its own, which tests replace

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.commands.system import ListAudit, ListLeases, ListOutbox, ListSchedules, ListWorkers
+from holdfast.coordination.census import reads_all
 from holdfast.dashboard.pages.executions import since
 from holdfast.dashboard.pages.listing import listed
 from holdfast.dashboard.visit import PAGE_ROWS, YES
@@ -56,7 +57,7 @@ async def workers(visit: Visit) -> Response:
     def make(_given: dict[str, str], after: str | None) -> Command[Any]:
         return ListWorkers(after=after, limit=PAGE_ROWS)
 
-    return await listed(visit, "workers", (), make)
+    return await listed(visit, "workers", (), make, leases_left_out=reads_all(visit.app.runtime().home))
 
 
 async def audit(visit: Visit) -> Response:
