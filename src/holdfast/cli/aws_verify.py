@@ -97,12 +97,12 @@ def _ask(session: Session, checks: list[Check], *, yes: bool) -> None:
                 f"{each.path} of {each.began} is there: that run goes on, or remove what it left with --remove",
                 err=True,
             )
+    if not yes and not is_interactive():
+        raise click.UsageError(f"This runs {told}. Add --yes to do it.")
+    if not session.json:
         echo(told, err=True)
-    if yes:
-        return
-    if not is_interactive():
-        raise click.UsageError(f"This deploys {told}. Add --yes to do it.")
-    click.confirm("Deploy it?", abort=True, err=True)
+    if not yes:
+        click.confirm("Deploy it?", abort=True, err=True)
 
 
 def _tell(session: Session) -> Any:

@@ -71,8 +71,9 @@ async def list_leases(
     refuse_whole(runtime.home, "leases", scan=scan)
     first, place = _parts(after)
     kinds = tuple(each for each in KINDS if kind in (None, each))
-    # Without a census each look goes through the whole home, so one is for all kinds.
-    looks = [kinds] if runtime.home.census is None else [(each,) for each in kinds]
+    looks: list[tuple[str, ...]] = [(each,) for each in kinds]
+    if runtime.home.census is None:  # each look goes through the whole home, so one is for all kinds
+        looks, first = [kinds], kinds[0]
     found: list[LeaseStatus] = []
     reads = 0
     for look in looks:

@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from holdfast.backends.aws import parse_address
 from holdfast.cli import main
+from holdfast.coordination.census import MOST_READS
 from holdfast.items import Item, Put
 from holdfast.messaging.outbox import Entry, encode_entry
 from holdfast.opening import open_home
@@ -145,6 +146,13 @@ def test_lists_of_the_whole_home_want_to_be_asked_for(url: str) -> None:
     shown = answer("workers", "--home", url, "--scan")
     assert shown["whole"] is True
     assert ("elsewhere-1", 1) in [(each["owner"], each["leases"]) for each in shown["workers"]]
+
+
+def test_a_page_without_rows_that_is_not_the_last_says_so(url: str) -> None:
+    answer("aws", "create-table", url)
+    write(url, *(Item(f"actor#!shop!consumer{number}#", status="READY") for number in range(MOST_READS + 2)))
+    shown = run("schedules", "--home", url, "--scan", "--limit", "1").stdout
+    assert shown.startswith("none so far, and not all was read\nthere are more: add --after ")
 
 
 def test_a_table_that_is_not_there_is_named_with_the_command_that_makes_it(url: str) -> None:
