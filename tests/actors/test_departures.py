@@ -12,6 +12,7 @@ import holdfast as hf
 from holdfast.actors.mailbox.delivery import deliver
 from holdfast.actors.mailbox.post import some_head
 from holdfast.actors.record import DEPARTURE_PREFIX, PARTITION_PREFIX, TAKEN
+from holdfast.backends.aws.requests import BOUNDS
 from holdfast.backends.memory import MemoryData, open_memory_home
 from holdfast.items import HEAD, Bounds, Put, Write, place
 from holdfast.ports import Home
@@ -79,6 +80,10 @@ class Shop:
 
             async def count(self) -> None:
                 self.served += 1
+
+            async def pay_many(self, count: int, keys: int) -> None:
+                for number in range(count):
+                    await hf.send(Till.at(f"t{number % keys}").pay, number)
 
             async def ask(self) -> int:
                 return await Till.at("b").total()
@@ -433,5 +438,21 @@ def test_a_home_whose_writes_are_free_keeps_its_transaction():
             await Hand.at("h").give()
         assert not any(place(write)[1].startswith(DEPARTURE_PREFIX) for each in shop.store.writes for write in each)
         assert any(len({place(write)[0] for write in each}) == 2 for each in shop.store.writes)
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("keys", [1, 1_000])
+def test_one_call_sends_a_message_with_each_write_that_its_commit_has_left_whoever_they_are_for(keys: int) -> None:
+    async def main() -> None:
+        shop = Shop(bounds=BOUNDS)
+        async with shop.app.worker():
+            with pytest.raises(
+                hf.InvalidInput, match="sends 96 writes, and this home commits at most 95 of them, and 3,145,728"
+            ):
+                await shop.Desk.at("a").pay_many(96, keys)
+            assert shop.taken == []
+            await shop.Desk.at("a").pay_many(95, keys)
+            await shop.until(lambda: sorted(shop.taken) == list(range(95)))
 
     run_virtual(main)
