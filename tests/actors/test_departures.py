@@ -443,7 +443,7 @@ def test_a_home_whose_writes_are_free_keeps_its_transaction():
 
 
 @pytest.mark.parametrize("keys", [1, 1_000])
-def test_one_call_sends_a_message_with_each_write_that_its_commit_has_left_whoever_they_are_for(keys: int) -> None:
+def test_one_call_sends_a_message_with_each_write_that_its_commit_has_left(keys: int) -> None:
     async def main() -> None:
         shop = Shop(bounds=BOUNDS)
         async with shop.app.worker():
