@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
+from benchmarks.cases import ALL
 from benchmarks.emulator import dynamodb_local
 from benchmarks.environment import SYSTEMS, PeerMissingError, System, interpreter
-from benchmarks.groups import ALL
 from benchmarks.plan import Case
 from benchmarks.report import RowData, rows_of, table
 from benchmarks.rounds import Rounds, system_of

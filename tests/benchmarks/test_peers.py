@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from benchmarks import environment
 from benchmarks.__main__ import _peers
+from benchmarks.cases import ALL
 from benchmarks.emulator import child_environment, dynamodb_local
 from benchmarks.environment import DBOS, DURABLE, RESTATE, SYSTEMS, PeerMissingError, interpreter
-from benchmarks.groups import ALL
 from benchmarks.peers.measure_restate import Caller, Callers, Numbers
 from benchmarks.plan import IMPORTED, Case, Dbos, Durable, Moto, Ours, Powertools, Restate, Row
 from benchmarks.report import rows_of, table
