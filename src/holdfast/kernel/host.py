@@ -220,7 +220,7 @@ class Host:
         """The entity waits; it stays in memory while there is room."""
         self.telemetry.emit("suspended", partition=entity.partition, due_at=due_at)
         self._suspended[entity.partition] = None
-        self.awake.pop(entity.partition, None)
+        _remove(entity, self.awake)
         self.watchers.notify(entity.partition, None)
         if due_at is not None:
             self.check_at(entity.partition, due_at)
@@ -269,9 +269,8 @@ class Host:
     def _drop(self, entity: Entity) -> None:
         entity.forget()
         self._suspended.pop(entity.partition, None)
-        for those in (self.entities, self.awake):
-            if those.get(entity.partition) is entity:
-                del those[entity.partition]
+        _remove(entity, self.entities)
+        _remove(entity, self.awake)
 
     def failed(self, entity: Entity, error: BaseException, *, again_at: int | None = None) -> None:
         """A turn could not be finished: forget the entity and look again soon, or at a time (milliseconds)."""
@@ -346,6 +345,12 @@ class Host:
     def under_way(self) -> Sequence[asyncio.Task[None]]:
         """The turns that are being taken, and the messages on their way to others."""
         return [*self._turns, *self._posts]
+
+
+def _remove(entity: Entity, those: dict[str, Entity]) -> None:
+    """It is none of those any more. Another one may have its place."""
+    if those.get(entity.partition) is entity:
+        del those[entity.partition]
 
 
 async def quiet(host: Host) -> None:

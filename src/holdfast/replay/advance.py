@@ -50,12 +50,12 @@ def _fall_due(now: int, work: Work) -> None:
             case None:
                 pass
             case Contested() as contested:
-                work.pending += (contested,)
+                work.ask(contested)
                 for later in due[place + 1 :]:  # after it, so that they come in the order of their times
                     work.add_timer(*later)
                 return
             case Effect() | SqlEffect() as effect:
-                work.pending += (effect,)
+                work.ask(effect)
             case arrival:
                 _deliver(arrival, work)
 
@@ -89,7 +89,8 @@ def _gather(work: Work) -> None:
     for op in asked.withdrawn:
         work.withdraw(op)
     work.writes += (*asked.writes,)
-    work.pending += (*asked.effects,)
+    if asked.effects:
+        work.ask(*asked.effects)
 
 
 # ── Commit ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -41,7 +41,7 @@ class Work:
         self.program = program
         self.journal = journal
         self.arrivals: list[Arrival] | tuple[()] = ()
-        self.pending: tuple[AnyEffect | Contested, ...] = ()
+        self.pending: list[AnyEffect | Contested] | tuple[()] = ()
         self.effects = NO_EFFECTS
         self.timers: list[tuple[int, str]] = []
         self.receipts = NO_RECEIPTS
@@ -95,6 +95,11 @@ class Work:
             arrivals, self.arrivals = self.arrivals, ()
             yield from arrivals
 
+    def ask(self, *effects: AnyEffect | Contested) -> None:
+        """Let these begin once what the program did before is durable."""
+        self.pending = self.pending or []
+        self.pending += effects
+
     # ── What happens outside ────────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -113,7 +118,7 @@ class Work:
         """The body no longer waits for this operation."""
         if (task := self.effects.pop(op, None)) is not None:
             task.cancel()
-        self.pending = tuple(effect for effect in self.pending if effect.op != op)
+        self.pending = [effect for effect in self.pending if effect.op != op] or ()
 
     def cancel_effects(self) -> None:
         """Stop all that is under way."""
