@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Coroutine, Mapping
+from operator import attrgetter
 from typing import Any, ClassVar, Final, Self, TypeVar, cast, overload
 
 import msgspec
@@ -152,24 +153,15 @@ class Actor(Instance):
             raise AttributeError(
                 f"{type(self).__name__} has no field {name!r}: only annotated fields are kept. Declare it in the class"
             )
-        object.__setattr__(self, name, value)
+        setattr(state_of(self), name, value)
 
 
-class _Field:
-    """An attribute of an actor that lives in its state."""
-
-    __slots__ = ("_name", "default")
+class _Field(property):
+    """An attribute of an actor that lives in its state. ``default`` is as it was declared, for actors that derive."""
 
     def __init__(self, name: str, default: Any) -> None:
-        self._name = name
+        super().__init__(attrgetter(f"_state.{name}"))
         self.default = default
-        """As it was declared, for actors that derive from this one."""
-
-    def __get__(self, actor: Any, _owner: type) -> Any:
-        return self if actor is None else getattr(state_of(actor), self._name)
-
-    def __set__(self, actor: Any, value: Any) -> None:
-        setattr(state_of(actor), self._name, value)
 
 
 def _members(cls: type[Actor]) -> list[tuple[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
@@ -76,7 +77,19 @@ class Entity:
     counts: ClassVar[bool] = True
     """Whether its turn is one of the ``limits.running``. One that lasts as long as others run must not be."""
 
-    __slots__ = ("_waker", "broken", "hold", "missed", "model", "partition", "turn", "unloaded", "unread")
+    __slots__ = (
+        "_alarm",
+        "_patient_until",
+        "_waker",
+        "broken",
+        "hold",
+        "missed",
+        "model",
+        "partition",
+        "turn",
+        "unloaded",
+        "unread",
+    )
 
     def __init__(self, partition: str, model: Model) -> None:
         self.partition = partition
@@ -87,6 +100,8 @@ class Entity:
         self.broken: Exception | None = None
         self.turn: asyncio.Task[None] | None = None
         self._waker: asyncio.Future[bool] | None = None
+        self._patient_until = 0.0
+        self._alarm: asyncio.TimerHandle | None = None
 
     # ── Our hold on it ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -182,17 +197,39 @@ class Entity:
         if self.has_news or self.lost or self.broken is not None:
             return True
         loop = asyncio.get_running_loop()
-        waker: asyncio.Future[bool] = loop.create_future()
-        self._waker = waker
-        timer = None if timeout_seconds is None else loop.call_later(timeout_seconds, _give_up, waker)
+        waker = self._waker = loop.create_future()
+        if timeout_seconds is not None:
+            self._patient_until = loop.time() + timeout_seconds
+            self._set_alarm(loop)
         try:
             return await waker
         finally:
             self._waker = None
-            if timer is not None:
-                timer.cancel()
+            if timeout_seconds is not None:
+                self._patient_until = inf
 
+    def _set_alarm(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have its patience end in time. An alarm that is set for earlier stays: mostly the entity is woken before, and
+        the next wait ends later.
+        """
+        if self._alarm is not None:
+            if self._alarm.when() <= self._patient_until:
+                return
+            self._alarm.cancel()
+        self._alarm = loop.call_at(self._patient_until, self._alarmed, loop)
 
-def _give_up(waker: asyncio.Future[bool]) -> None:
-    if not waker.done():
-        waker.set_result(False)
+    def _alarmed(self, loop: asyncio.AbstractEventLoop) -> None:
+        assert self._alarm is not None
+        early, self._alarm = self._alarm.when() < self._patient_until, None
+        if self._waker is None or self._waker.done():
+            return
+        if not early:
+            self._waker.set_result(False)
+        elif self._patient_until < inf:
+            self._set_alarm(loop)
+
+    def stop_alarm(self) -> None:
+        """Its turn has ended: nothing waits."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None

@@ -189,7 +189,7 @@ class ActorHandle:
             )
         now = runtime.clock.now_ms()
         call = Call(id=ids.new_ordered_id(now), method=DELETE_METHOD, args=Raw(b"{}"), replies=True, sent_at=now)
-        await request_reply(Address(kind, self.key, timeout=timeout), call, None, runtime)
+        await request_reply(Address(kind, self.key, timeout=timeout), call, runtime)
 
     async def _head(self) -> Item:
         head = await self._connect().home.store.get(self._partition)

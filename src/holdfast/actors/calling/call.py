@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -42,21 +41,25 @@ async def call(address: Address, method: Method, args: tuple[Any, ...], kwargs: 
     id = address.request_id
     if id is None and identity is not None:
         id = identity.derive(address.partition, method.name, data)
+    now = runtime.clock.now_ms()
     request = Call(
-        id=id or ids.new_ordered_id(runtime.clock.now_ms()),
+        id=id or ids.new_ordered_id(now),
         method=method.name,
         args=Raw(data),
         known=id is not None,
         named=id is not None,
         replies=True,
         chain=chain,
-        sent_at=runtime.clock.now_ms(),
+        sent_at=now,
         naming=BY_CONTENT,
         kept=isinstance(unit, Turn) and unit.keeps,
         trace=here(),
     )
-    with nullcontext() if unit is None else unit.waiting():
-        replied = await request_reply(address, request, unit, runtime)
+    if unit is None:
+        replied = await request_reply(address, request, runtime)
+    else:
+        with unit.waiting():
+            replied = await request_reply(address, request, runtime)
     if replied.error is not None:
         raise replied.error
     if isinstance(unit, Turn):

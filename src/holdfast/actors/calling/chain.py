@@ -31,7 +31,6 @@ from holdfast.persist import write_for_caller
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.kernel.runtime import Runtime
-    from holdfast.kernel.unit import Unit
 
 
 MOST_FOLLOWED: Final = 1_000
@@ -89,9 +88,9 @@ def _told(partitions: tuple[str, ...]) -> str:
 
 
 @contextmanager
-def waiting_for(partition: str, unit: Unit | None, host: Host | None) -> Generator[None]:
+def waiting_for(partition: str, request: Call, host: Host | None) -> Generator[None]:
     """Note whom the running actor waits for."""
-    caller = actor_in_memory(unit.chain[-1], host) if unit is not None and unit.chain else None
+    caller = actor_in_memory(request.chain[-1], host)
     if caller is None or caller.running is None:
         yield
         return

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing, nullcontext
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import asynccontextmanager, closing
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -19,7 +19,6 @@ from holdfast.actors.turn.entity import REFUSED, ActorEntity, actor_in_memory, r
 from holdfast.actors.turn.replies import find_reply, replied
 from holdfast.backoff import Pauses
 from holdfast.errors import WaitTimeout
-from holdfast.kernel.unit import Unit
 
 if TYPE_CHECKING:
     from holdfast.actors.address import Address
@@ -39,28 +38,32 @@ LONGEST_BILLED_LOOK_SECONDS: Final = 60.0
 MOST_CIRCLES: Final = 2
 """How often a caller that is not first by name sees a circle of callers before it gives way."""
 
-NO_CALLER: Final = nullcontext()
 
-
-async def request_reply(address: Address, request: Call, unit: Unit | None, runtime: Runtime) -> Replied:
+async def request_reply(address: Address, request: Call, runtime: Runtime) -> Replied:
     """Have a call applied, wherever the actor lives, and wait for the reply.
 
     Raises ``CallCycle`` if the actor would wait for itself, and ``Fenced`` if the actor that calls has a newer owner.
     """
-    partition = address.partition
-    answer: Replied | Reply | None = None
-    if request.chain:
-        await refuse_overtaken_caller(request, runtime)
-        answer = await refuse_cycle(partition, request, runtime)
-    if answer is None:
-        with waiting_for(partition, unit, runtime.host) if request.chain else NO_CALLER:
-            answer = await _apply(address, request, runtime)
-    return answer if isinstance(answer, Replied) else replied(answer, request, partition, runtime)
+    apply = _apply_of_actor if request.chain else _apply
+    answer = await apply(address, request, runtime)
+    return answer if isinstance(answer, Replied) else replied(answer, request, address.partition, runtime)
 
 
-async def _apply(address: Address, request: Call, runtime: Runtime) -> Replied | Reply:
-    if address.timeout_seconds is None:
-        return await _dispatch(address, request, runtime)
+async def _apply_of_actor(address: Address, request: Call, runtime: Runtime) -> Replied | Reply:
+    """Apply a call that an actor makes: it must not wait for itself."""
+    await refuse_overtaken_caller(request, runtime)
+    if (reply := await refuse_cycle(address.partition, request, runtime)) is not None:
+        return reply
+    with waiting_for(address.partition, request, runtime.host):
+        return await _apply(address, request, runtime)
+
+
+def _apply(address: Address, request: Call, runtime: Runtime) -> Awaitable[Replied | Reply]:
+    apply = _dispatch if address.timeout_seconds is None else _dispatch_in_time
+    return apply(address, request, runtime)
+
+
+async def _dispatch_in_time(address: Address, request: Call, runtime: Runtime) -> Replied | Reply:
     async with _time_limit(address, request.method, runtime):
         return await _dispatch(address, request, runtime)
 

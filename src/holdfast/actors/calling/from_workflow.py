@@ -90,7 +90,7 @@ class CallActor(Struct, frozen=True):
         if not self.waits:
             await post(address.kind, address.partition, request, runtime)
             return live.done(operation, b"null")
-        replied = await request_reply(address, request, None, runtime)
+        replied = await request_reply(address, request, runtime)
         if replied.error is not None:
             return live.failed(operation, replied.error)
         return live.done(operation, replied.data)

@@ -258,6 +258,8 @@ class Queue:
 
     def next_due(self, record: ActorRecord) -> int | None:
         """The earliest time something is to be done, in milliseconds; a message that is to be tried again included."""
+        if not (record.timers or self._later or self.mail):
+            return None
         times = [next_timer(record)]
         if self._later:
             times.append(self._later[0][0])

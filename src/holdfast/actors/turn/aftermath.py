@@ -231,9 +231,10 @@ class Aftermath(Struct, frozen=True):
         that goes into the page of the commit.
         """
         call = self.delivery.call
-        if self._is_only_noted and call.id not in version.record.recent:
+        only_noted = self._is_only_noted
+        if only_noted and call.id not in version.record.recent:
             return (), applied(call), call.id
-        if self._is_only_noted or not call.known:
+        if only_noted or not call.known:
             return (), None if call.origin is None else applied(call), ""
         there = kept_in(version.record, call.id, self._now)
         if there is not None and may_be_in_head(self.delivery, self.partition, self.kind, self.runtime.home):

@@ -135,7 +135,7 @@ async def _commit(
     try:
         assert state is not None
         while left.finished:
-            batch, left.finished = together(left.finished, host.home.bounds, besides=_head_and_page(left.finished))
+            batch, left.finished = together(left.finished, host.home.bounds)
             version = batch[-1].version if left.finished else state.version
             await _write(batch, version, actor, runtime, host, None if left.finished else rest)
             state.committed = version
@@ -158,16 +158,11 @@ async def _commit(
         left.phase = after
 
 
-def _head_and_page(finished: list[Finished]) -> int:
-    return 1 + any(each.paged for each in finished)
-
-
-def together(
-    finished: list[Finished], bounds: Bounds | None, *, besides: int = 1
-) -> tuple[list[Finished], list[Finished]]:
+def together(finished: list[Finished], bounds: Bounds | None) -> tuple[list[Finished], list[Finished]]:
     """Those at the front that one write takes, at least one, and the rest. What one of them leaves stays whole (G4)."""
     if bounds is None:
         return finished, []
+    besides = 1 + any(each.paged for each in finished)  # the head, and a page
     writes: list[Write] = []
     for count, each in enumerate(finished):
         writes += each.writes
@@ -347,12 +342,14 @@ def _release(batch: Sequence[Finished], actor: ActorEntity, runtime: Runtime, ho
     answered = False
     for each in batch:
         actor.uncommitted.is_durable(each)
-        actor.queue.known.difference_update(write.sort for write in each.writes if isinstance(write, Delete))
+        if each.writes:
+            actor.queue.known.difference_update(write.sort for write in each.writes if isinstance(write, Delete))
+        if each.to_wake:
+            host.wake(each.to_wake)
         each.delivery.resolve(each.outcome)
         if each.handled is not None:
             tell(each.handled, runtime)
         answered = answered or (each.delivery.sort is not None and each.delivery.call.replies)
-        host.wake(each.to_wake)
     if answered:
         notify(actor.partition, host.home)
         runtime.wake_listeners.heard(actor.partition)

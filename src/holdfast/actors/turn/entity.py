@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeGuard
 
 from msgspec import Struct
@@ -141,9 +141,9 @@ class ActorEntity(Entity):
 
     # ── What waits ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def call(self, request: Call) -> Outcome:
-        """Take in a call from this process, and wait for what becomes of it."""
-        return await self._taken(self._take_in(request))
+    def call(self, request: Call) -> Awaitable[Outcome]:
+        """Take in a call from this process; to be awaited until it is known what becomes of it."""
+        return self._taken(self._take_in(request))
 
     async def call_in_series(self, requests: Sequence[Call]) -> list[Outcome | BaseException]:
         """Take in calls that are applied in their order, none behind one that was not; answers for each of them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -11,6 +11,9 @@ from holdfast.tracing import within
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Runtime
+
+
+NO_CONTEXT: Final = nullcontext()
 
 
 class Handling(Struct, frozen=True, kw_only=True):
@@ -44,7 +47,7 @@ def surrounding(trace: str, handling: Handling | None, runtime: Runtime) -> Abst
     """The context in which users' code handles what carries ``trace``."""
     tracer = runtime.telemetry.tracer
     if handling is None or tracer is None:
-        return within(trace) if trace else nullcontext()
+        return within(trace) if trace else NO_CONTEXT
     return tracer.handling(handling)
 
 

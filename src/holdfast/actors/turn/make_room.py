@@ -30,6 +30,8 @@ async def make_room(actor: ActorEntity, runtime: Runtime) -> None:
     if state is None or not actor.settled or state.version is not state.committed:
         return
     record = state.committed.record
+    if not (record.replies or record.recent):
+        return
     left = await _without_ids(await _without_replies(record, actor.partition, runtime), actor.partition, runtime)
     is_as_before = actor.state is state and state.version is state.committed and state.committed.record is record
     if left is not record and is_as_before:

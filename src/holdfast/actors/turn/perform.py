@@ -45,9 +45,11 @@ async def _run_once(found: Aftermath, actor: ActorEntity) -> Became:
             return Known()
         if call.not_before > runtime.clock.now_ms():
             return Early()
-    page, left = committed.page, actor.uncommitted.replies
-    if (delivered := await find_delivered(call, version.record, page, left, actor.partition, runtime)) is not None:
-        return Earlier(delivered)
+    left = actor.uncommitted.replies
+    if call.origin is not None:
+        delivered = await find_delivered(call, version.record, committed.page, left, actor.partition, runtime)
+        if delivered is not None:
+            return Earlier(delivered)
     if call.known or delivery.sort is not None:
         unanswered = actor.state.unanswered
         earlier = await find_earlier(delivery, version.record, left, unanswered, actor.partition, runtime)
@@ -57,7 +59,7 @@ async def _run_once(found: Aftermath, actor: ActorEntity) -> Became:
         return actor.drop_delayed(runtime.clock.now_ms())
     if delivery.timer is not None and delivery.skips:
         return Skip(delivery.timer)
-    salt = await runtime.kept.get(HomeSalt, HomeSalt).of(runtime.home)
+    salt = runtime.home.salt or await runtime.kept.get(HomeSalt, HomeSalt).of(runtime.home)
     if actor.lost:  # it was lost while its replies, or the salt, were read
         raise Fenced(f"{actor.partition}: its lease is lost")
     try:

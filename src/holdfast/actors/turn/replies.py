@@ -115,8 +115,7 @@ async def find_delivered(
     call: Call, record: ActorRecord, page: str, uncommitted: Mapping[str, Reply], partition: str, runtime: Runtime
 ) -> Reply | None:
     """What a message of a queue of another service was answered before. ``page`` is the last one that is durable."""
-    if call.origin is None:
-        return None
+    assert call.origin is not None
     if call.origin.id in uncommitted or await is_repeat(call, record, page, partition, runtime):
         return applied(call)
     for id in call.origin.aliases:  # as code before this one knows it
