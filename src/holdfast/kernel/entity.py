@@ -197,7 +197,8 @@ class Entity:
         if self.has_news or self.lost or self.broken is not None:
             return True
         loop = asyncio.get_running_loop()
-        waker = self._waker = loop.create_future()
+        waker: asyncio.Future[bool] = loop.create_future()
+        self._waker = waker
         if timeout_seconds is not None:
             self._patient_until = loop.time() + timeout_seconds
             self._set_alarm(loop)
