@@ -67,6 +67,28 @@ def test_of_many_that_are_resident_only_those_that_are_awake_are_looked_at():
     assert woken == ["wf#checkout#o1"]
 
 
+def test_an_entity_that_is_dropped_again_leaves_the_one_in_its_place_awake():
+    shop = Shop()
+    checkout = with_code(shop)
+
+    async def main() -> None:
+        async with shop.app.worker():
+            await checkout.start(id="1")
+            await asyncio.sleep(1)
+            host = shop.app.runtime().host
+            assert host is not None
+            place, first = next(iter(host.awake.items()))
+            host.forget(first)
+            assert not host.awake
+            host.check(place)
+            second = host.awake[place]
+            assert second is not first
+            host.forget(first)
+            assert host.awake == host.entities == {place: second}
+
+    run_virtual(main)
+
+
 def test_the_second_renewal_tells_and_later_ones_only_what_is_new():
     shop = Shop()
     checkout = with_code(shop)
