@@ -79,6 +79,7 @@ class Entity:
 
     __slots__ = (
         "_alarm",
+        "_alarm_at",
         "_patient_until",
         "_waker",
         "broken",
@@ -100,7 +101,7 @@ class Entity:
         self.broken: Exception | None = None
         self.turn: asyncio.Task[None] | None = None
         self._waker: asyncio.Future[bool] | None = None
-        self._patient_until = 0.0
+        self._patient_until = self._alarm_at = inf
         self._alarm: asyncio.TimerHandle | None = None
 
     # ── Our hold on it ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -213,24 +214,23 @@ class Entity:
         """Have its patience end in time. An alarm that is set for earlier stays: mostly the entity is woken before, and
         the next wait ends later.
         """
-        if self._alarm is not None:
-            if self._alarm.when() <= self._patient_until:
-                return
-            self._alarm.cancel()
-        self._alarm = loop.call_at(self._patient_until, self._alarmed, loop)
+        if self._alarm_at <= self._patient_until:
+            return
+        self.stop_alarm()
+        self._alarm_at = self._patient_until
+        self._alarm = loop.call_at(self._alarm_at, self._alarmed, loop)
 
     def _alarmed(self, loop: asyncio.AbstractEventLoop) -> None:
-        assert self._alarm is not None
-        early, self._alarm = self._alarm.when() < self._patient_until, None
+        early, self._alarm, self._alarm_at = self._alarm_at < self._patient_until, None, inf
         if self._waker is None or self._waker.done():
             return
-        if not early:
-            self._waker.set_result(False)
-        elif self._patient_until < inf:
+        if early:
             self._set_alarm(loop)
+        else:
+            self._waker.set_result(False)
 
     def stop_alarm(self) -> None:
-        """Its turn has ended: nothing waits."""
+        """Nothing waits any more."""
         if self._alarm is not None:
             self._alarm.cancel()
-            self._alarm = None
+            self._alarm, self._alarm_at = None, inf

@@ -180,7 +180,7 @@ async def _write(
     rest: Rest | None,
 ) -> None:
     """One write for the state, the acknowledgements, the replies and whatever the calls send (G4)."""
-    others = list(one_per_place(write for each in batch for write in each.writes if place(write) != actor.place))
+    others = [write for write in one_per_place(writes_of(batch)) if place(write) != actor.place]
     others += page_of(batch, actor.partition, host.clock.now_ms())
     assert actor.state is not None
     if version is actor.state.committed and not others:
@@ -332,9 +332,8 @@ def _tell_doubt(batch: Sequence[Finished], actor: ActorEntity) -> None:
 
 def _depart(batch: Sequence[Finished], actor: ActorEntity, runtime: Runtime) -> None:
     """What these have sent is durable, and is delivered now."""
-    sent = [each for each in writes_of(batch) if is_departure(each, actor.partition)]
-    if sent:
-        actor.depart([each.item for each in sent], runtime)
+    if sent := [each.item for each in writes_of(batch) if is_departure(each, actor.partition)]:
+        actor.depart(sent, runtime)
 
 
 def _release(batch: Sequence[Finished], actor: ActorEntity, runtime: Runtime, host: Host) -> None:
