@@ -11,6 +11,7 @@ import uvloop
 from holdfast.kernel.entity import Entity
 from holdfast.testing import run_virtual
 
+
 class Waiting(Entity):
     """An entity that notes when each of its waits has ended, and how."""
 
