@@ -60,7 +60,7 @@ def test_an_event_loop_that_counts_in_milliseconds_is_no_different() -> None:
 
     ended = uvloop.run(main()).ended
     assert [woken for _, woken in ended] == [False, False, True, False, False]
-    assert 0.05 < ended[3][0] - ended[2][0] + 0.001
+    assert ended[3][0] - ended[2][0] > 0.049
 
 
 def test_waits_that_are_woken_before_their_time_share_an_alarm(monkeypatch) -> None:

@@ -67,12 +67,13 @@ async def _expected_head(partition: str, runtime: Runtime) -> Item | None:
     write that finds it otherwise is refused, and tells.
     """
     known = backlogs_of(runtime)
-    async with known.looking(partition):
-        if known.seen.use(partition) is not None:
-            return some_head(partition)
-        head = await runtime.home.store.get(partition)
-        known.seen[partition] = True
-    return head
+    if known.seen.use(partition) is None:
+        async with known.looking(partition):
+            if known.seen.use(partition) is None:  # no other call has looked meanwhile
+                head = await runtime.home.store.get(partition)
+                known.seen[partition] = True
+                return head
+    return some_head(partition)
 
 
 def some_head(partition: str) -> Item:

@@ -180,8 +180,9 @@ async def _write(
     rest: Rest | None,
 ) -> None:
     """One write for the state, the acknowledgements, the replies and whatever the calls send (G4)."""
-    others = [write for write in one_per_place(writes_of(batch)) if place(write) != actor.place]
-    others += page_of(batch, actor.partition, host.clock.now_ms())
+    last = {place(write): write for write in writes_of(batch)}
+    last.pop(actor.place, None)  # the write to the head is made below
+    others = [*last.values(), *page_of(batch, actor.partition, host.clock.now_ms())]
     assert actor.state is not None
     if version is actor.state.committed and not others:
         await _confirm(actor, host)
