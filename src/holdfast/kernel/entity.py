@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
 from holdfast.items import Item
+from holdfast.kernel.patience import Patience
 
 if TYPE_CHECKING:
     from holdfast.kernel.model import Model
@@ -77,20 +77,7 @@ class Entity:
     counts: ClassVar[bool] = True
     """Whether its turn is one of the ``limits.running``. One that lasts as long as others run must not be."""
 
-    __slots__ = (
-        "_alarm",
-        "_alarm_at",
-        "_patient_until",
-        "_waker",
-        "broken",
-        "hold",
-        "missed",
-        "model",
-        "partition",
-        "turn",
-        "unloaded",
-        "unread",
-    )
+    __slots__ = ("_patience", "_waker", "broken", "hold", "missed", "model", "partition", "turn", "unloaded", "unread")
 
     def __init__(self, partition: str, model: Model) -> None:
         self.partition = partition
@@ -101,8 +88,7 @@ class Entity:
         self.broken: Exception | None = None
         self.turn: asyncio.Task[None] | None = None
         self._waker: asyncio.Future[bool] | None = None
-        self._patient_until = self._alarm_at = inf
-        self._alarm: asyncio.TimerHandle | None = None
+        self._patience: Patience | None = None
 
     # ── Our hold on it ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -197,40 +183,24 @@ class Entity:
         """Wait until ``wake``; false if nothing happened within the time (``None``: however long it takes)."""
         if self.has_news or self.lost or self.broken is not None:
             return True
-        loop = asyncio.get_running_loop()
-        waker: asyncio.Future[bool] = loop.create_future()
+        waker: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waker = waker
         if timeout_seconds is not None:
-            self._patient_until = loop.time() + timeout_seconds
-            self._set_alarm(loop)
+            self._patience = self._patience or Patience(self._give_up)
+            self._patience.begin(timeout_seconds)
         try:
             return await waker
         finally:
             self._waker = None
-            if timeout_seconds is not None:
-                self._patient_until = inf
+            if timeout_seconds is not None and self._patience is not None:
+                self._patience.rest()
 
-    def _set_alarm(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have its patience end in time. An alarm that is set for earlier stays: mostly the entity is woken before, and
-        the next wait ends later.
-        """
-        if self._alarm_at <= self._patient_until:
-            return
-        self.stop_alarm()
-        self._alarm_at = self._patient_until
-        self._alarm = loop.call_at(self._alarm_at, self._alarmed, loop)
-
-    def _alarmed(self, loop: asyncio.AbstractEventLoop) -> None:
-        early, self._alarm, self._alarm_at = self._alarm_at < self._patient_until, None, inf
-        if self._waker is None or self._waker.done():
-            return
-        if early:
-            self._set_alarm(loop)
-        else:
+    def _give_up(self) -> None:
+        if self._waker is not None and not self._waker.done():
             self._waker.set_result(False)
 
-    def stop_alarm(self) -> None:
-        """Nothing waits any more."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm, self._alarm_at = None, inf
+    def wait_no_more(self) -> None:
+        """Its turn has ended."""
+        if self._patience is not None:
+            self._patience.stop()
+            self._patience = None

@@ -202,7 +202,7 @@ class Host:
         self._turns.discard(turn)
         self._counted.discard(turn)
         entity.turn = None
-        entity.stop_alarm()
+        entity.wait_no_more()
         self.crash_queue.leave(entity.partition)
         in_memory = self.entities.get(entity.partition) is entity
         if not entity.held and (entity.missed or (in_memory and entity.has_news)):
