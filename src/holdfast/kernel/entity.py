@@ -156,7 +156,8 @@ class Entity:
 
     def forget(self) -> None:
         """Drop what is in memory; the store has the truth."""
-        self.release()
+        if not isinstance(self.hold, Unowned):
+            self.release()
         self.broken = self.unloaded = None
 
     def unload(self) -> None:
@@ -181,7 +182,7 @@ class Entity:
 
     async def woken(self, timeout_seconds: float | None) -> bool:
         """Wait until ``wake``; false if nothing happened within the time (``None``: however long it takes)."""
-        if self.has_news or self.lost or self.broken is not None:
+        if self.broken is not None or isinstance(self.hold, Lost) or self.has_news:
             return True
         waker: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waker = waker

@@ -270,8 +270,7 @@ class Host:
     def _drop(self, entity: Entity) -> None:
         entity.forget()
         self._suspended.pop(entity.partition, None)
-        _remove(entity, self.entities)
-        _remove(entity, self.awake)
+        _remove(entity, self.entities, self.awake)
 
     def failed(self, entity: Entity, error: BaseException, *, again_at: int | None = None) -> None:
         """A turn could not be finished: forget the entity and look again soon, or at a time (milliseconds)."""
@@ -348,10 +347,11 @@ class Host:
         return [*self._turns, *self._posts]
 
 
-def _remove(entity: Entity, those: dict[str, Entity]) -> None:
+def _remove(entity: Entity, *where: dict[str, Entity]) -> None:
     """It is none of those any more. Another one may have its place."""
-    if those.get(entity.partition) is entity:
-        del those[entity.partition]
+    for those in where:
+        if those.get(entity.partition) is entity:
+            del those[entity.partition]
 
 
 async def quiet(host: Host) -> None:

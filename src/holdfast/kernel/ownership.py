@@ -24,7 +24,9 @@ from holdfast.kernel.outcomes import Ended
 from holdfast.persist import write_until_known
 
 if TYPE_CHECKING:
-    from holdfast.items import Item, Write
+    from collections.abc import Awaitable
+
+    from holdfast.items import Item
     from holdfast.kernel.entity import Entity
     from holdfast.kernel.host import Host
     from holdfast.kernel.outcomes import Idle, Left
@@ -42,9 +44,9 @@ def lease_until(now: int, host: Host) -> int:
     return until if host.ends_at is None else max(until, min(now + host.limits.called_lease_ms, host.ends_at))
 
 
-def lasts(hold: Owned, host: Host) -> bool:
+def lasts(hold: Owned, now: int, host: Host) -> bool:
     """Whether a lease lasts for a while: for less, an effect does not start before it is renewed."""
-    return hold.lease_until - host.clock.now_ms() >= host.limits.lease_ms // 5
+    return hold.lease_until - now >= host.limits.lease_ms // 5
 
 
 def kept_until(hold: Owned, now: int, host: Host) -> int:
@@ -105,16 +107,22 @@ def take(entity: Entity, claimed: Claimed) -> None:
 
 def ours(entity: Entity) -> Owned:
     """Our hold on it. Raises ``Fenced`` if the lease is known to be lost."""
-    if not isinstance(entity.hold, Owned):
-        raise Fenced(f"{entity.partition}: its lease could not be renewed, or a write of it failed")
-    return entity.hold
+    if isinstance(hold := entity.hold, Owned):
+        return hold
+    raise _lost(entity)
 
 
 def ensure_sound(entity: Entity) -> Owned:
     """The same. Raises what has broken its work concurrently with the turn, too."""
-    if entity.broken is not None and entity.held:
+    if not isinstance(hold := entity.hold, Owned):
+        raise _lost(entity)
+    if entity.broken is not None:
         raise entity.broken
-    return ours(entity)
+    return hold
+
+
+def _lost(entity: Entity) -> Fenced:
+    return Fenced(f"{entity.partition}: its lease could not be renewed, or a write of it failed")
 
 
 async def check(entity: Entity, host: Host) -> Item:
@@ -131,12 +139,15 @@ def seen(entity: Entity, head: Item) -> None:
     entity.advance(hold.epoch, head.revision, hold.lease_until, hold.due_at)
 
 
-async def wait(entity: Entity, idle: Idle, host: Host) -> bool:
-    """Wait for something to do; false if nothing is under way and nothing comes for a while."""
+def wait(entity: Entity, idle: Idle, host: Host) -> Awaitable[bool]:
+    """Wait for something to do; false if nothing comes for a while, or before it is due if the entity is ``busy``."""
     near = None if idle.due_at is None else max(0, idle.due_at - host.clock.now_ms()) / 1000
     if idle.busy:
-        await entity.woken(None if host.draining else near)
-        return True
+        return entity.woken(None if host.draining else near)
+    return _linger(entity, idle, near, host)
+
+
+async def _linger(entity: Entity, idle: Idle, near: float | None, host: Host) -> bool:
     linger = host.patience_seconds(near) if idle.linger_seconds is None else idle.linger_seconds
     if await entity.woken(linger if near is None else min(near, linger)) or entity.lost:
         return True
@@ -208,19 +219,30 @@ async def leave(entity: Entity, left: Left, host: Host, *, as_released: bool = F
             due_at=head.due_at,
             expires_at=head.expires_at,
         )
-        told = [write for _, message in posts for write in message]
+        told = [write for _, message in posts for write in message] if posts else ()
+        writes = (update, *(one_per_place((*others, *told)) if told else others))
         began = elapsed_seconds() if host.telemetry.is_detailed else None
         try:
-            writes = one_per_place((*others, *told)) if told else others
-            if await _released(entity, hold, update, *writes, host=host):
-                if began is not None:
-                    committed(began, host)
-                entity.release()
-                return True
-            entity.notify()
-            return False
-        except _Unheard as unheard:
-            posts = [post for post in posts if post[0] != unheard.partition]
+            await write_until_known(host.home.store, *writes, ours=partial(_is_left, hold, update))
+        except Refused as refused:
+            if (refusing := place(writes[refused.index])[0]) == entity.partition:
+                if isinstance(hold, Owned) and not is_leased(refused.item, host.home.owner, hold.epoch):
+                    raise Fenced(f"{entity.partition}: {refused}") from None
+                entity.notify()
+                return False
+            posts = [post for post in posts if post[0] != refusing]  # it takes no messages, and nothing was written
+        else:
+            if began is not None:
+                committed(began, host)
+            entity.release()
+            return True
+
+
+def _is_left(hold: Owned | Unowned, left: Update, there: Item | None) -> bool:
+    """Whether this very write has left the head that is there."""
+    if there is None or there.partition != left.partition or not is_released(there, hold.epoch, hold.revision):
+        return False
+    return left.body is UNSET or left.body == there.body
 
 
 def _released_by_us(entity: Entity) -> Unowned:
@@ -239,35 +261,6 @@ def _as_seen(hold: Owned | Unowned, host: Host) -> AllOf:
 def committed(began: float, host: Host) -> None:
     """A turn has waited for a write since ``began``."""
     host.telemetry.detail("committed", seconds=elapsed_seconds() - began)
-
-
-class _Unheard(Exception):
-    """An entity that was to be told in the same write takes no messages any more: nothing was written."""
-
-    def __init__(self, partition: str) -> None:
-        super().__init__(partition)
-        self.partition = partition
-
-
-async def _released(entity: Entity, hold: Owned | Unowned, left: Update, *others: Write, host: Host) -> bool:
-    """Write how an entity is left. False if its head has moved on. Raises ``Fenced``, and ``_Unheard`` if one of the
-    ``others`` is refused that is for another entity.
-    """
-
-    def is_this(there: Item | None) -> bool:
-        if there is None or there.partition != entity.partition or not is_released(there, hold.epoch, hold.revision):
-            return False
-        return left.body is UNSET or left.body == there.body
-
-    try:
-        await write_until_known(host.home.store, left, *others, ours=is_this)
-    except Refused as refused:
-        if (refusing := place((left, *others)[refused.index])[0]) != entity.partition:
-            raise _Unheard(refusing) from None
-        if isinstance(hold, Owned) and not is_leased(refused.item, host.home.owner, hold.epoch):
-            raise Fenced(f"{entity.partition}: {refused}") from None
-        return False
-    return True
 
 
 def release(entity: Entity, host: Host, *, status: str, due_at: int, body: bytes | UnsetType = UNSET) -> Update:

@@ -43,7 +43,7 @@ async def run_turn(entity: E, stages: Stages[E], host: Host) -> None:
             shown = False
             match await stages.run(entity, host):
                 case Idle() as idle:
-                    if await wait(entity, idle, host):
+                    if await wait(entity, idle, host) or idle.busy:
                         continue
                     left = await stages.rest(entity, host)
                 case Ended() | Rest() as left:

@@ -100,7 +100,7 @@ async def commit(entity: JournaledEntity, work: Work, host: Host) -> None:
     """Make everything recorded durable, intents included, before any effect starts (G7)."""
     if work.flushing is not None:
         await asyncio.wait((work.flushing,))
-    ownership.ours(entity)  # else what the flush was to write may be missing: nothing may follow it
+    hold = ownership.ours(entity)  # else what the flush was to write may be missing: nothing may follow it
     for effect in work.pending:
         if isinstance(effect, Effect) and effect.intent is not None:
             work.journal.record(effect.intent)
@@ -109,11 +109,12 @@ async def commit(entity: JournaledEntity, work: Work, host: Host) -> None:
         await work.journal.commit(*work.take_others())
         if began is not None:
             ownership.committed(began, host)
-    hold = ownership.ours(entity)
-    if hold.due_at is None or hold.due_at > host.clock.now_ms():
-        hold = await ownership.cover(entity, host)
-    while not ownership.lasts(hold, host):
-        hold = await ownership.confirm(entity, host)
+        hold = ownership.ours(entity)
+    now = host.clock.now_ms()
+    if hold.due_at is None or hold.due_at > now:
+        hold, now = await ownership.cover(entity, host), host.clock.now_ms()
+    while not ownership.lasts(hold, now, host):
+        hold, now = await ownership.confirm(entity, host), host.clock.now_ms()
 
 
 def flush(entity: JournaledEntity, work: Work, host: Host) -> None:
