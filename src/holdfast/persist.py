@@ -32,7 +32,7 @@ def write_until_known(
     ``Refused`` if it is not. Outages are waited out, without end or until the time limit: fencing makes a late write
     harmless.
     """
-    return send_until_known(lambda: store.write(*writes), ours=ours, patience_seconds=patience_seconds)
+    return send_until_known(partial(store.write, *writes), ours=ours, patience_seconds=patience_seconds)
 
 
 async def send_until_known(
@@ -58,7 +58,7 @@ async def send_until_known(
 
 def write_for_caller(store: Store, *writes: Write, ours: Callable[[Item | None], bool]) -> Coroutine[Any, Any, None]:
     """``write_until_known`` for a caller that waits: after a while it gets ``StoreUnavailable``."""
-    return write_until_known(store, *writes, ours=ours, patience_seconds=CALLER_PATIENCE_SECONDS)
+    return send_until_known(partial(store.write, *writes), ours=ours, patience_seconds=CALLER_PATIENCE_SECONDS)
 
 
 async def amend(

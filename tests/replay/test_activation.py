@@ -161,6 +161,19 @@ def test_a_body_that_has_ended_is_not_stuck(bench):
     assert bench(body).activation.stuck() is None
 
 
+def test_a_timer_that_nothing_waits_for_does_not_keep_a_body_from_its_end(bench):
+    async def body(run: Bench) -> str:
+        asyncio.get_running_loop().call_later(1000, print)
+        left = asyncio.create_task(run.ask("left"))
+        await asyncio.sleep(0)
+        assert not left.done()
+        return "done"
+
+    run = bench(body)
+    assert run.activation.outcome == Returned("done")
+    assert run.withdrawn == ["ask#0/left#0", "timer#0"]
+
+
 def test_a_body_that_never_waits_is_broken_and_leaves_memory(bench):
     async def body(_: Bench) -> None:
         while True:

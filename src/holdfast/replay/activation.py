@@ -146,7 +146,7 @@ class Activation:
 
         A message waits for what was recorded before it and not delivered yet.
         """
-        if not self.past.is_over and isinstance(entry, (Received, Cancelled)):
+        if isinstance(entry, (Received, Cancelled)) and not self.past.is_over:
             self.past.append(entry)
             self.loop.call(self._advance)
         else:
@@ -243,7 +243,7 @@ class Activation:
         except Runaway as runaway:
             self.broken = self.broken or runaway
         self._live = True
-        self.outcome = main.outcome()
+        self.outcome = main.outcome() if main.is_over else RUNNING
 
     def _replay(self, main: MainTask) -> None:
         while (entry := self._next_recorded()) is not None:

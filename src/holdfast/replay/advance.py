@@ -31,14 +31,13 @@ def advance(partition: str, work: Work, host: Host) -> None:
     In this order: what an attempt came to says that the timer before it, which may be due as well, means nothing.
     """
     began = elapsed_seconds()
-    for arrived in work.arrived():
-        _deliver(arrived, work)
+    while work.arrivals:
+        for arrival in work.take_arrivals():
+            _deliver(arrival, work)
     if work.timers and work.is_due(now := host.clock.now_ms()):
         _gather(work)  # what is asked for only now begins by that, whatever an earlier attempt's timer says
         _fall_due(now, work)
     _gather(work)
-    if (mismatch := work.program.mismatch) is not None:
-        raise Blocked(mismatch)  # before anything is made of what it asked for (G13)
     if elapsed_seconds() - began > host.limits.stalled_seconds:
         report_stall(partition, began, host)
 
@@ -77,6 +76,7 @@ def _deliver(arrival: Arrival, work: Work) -> None:
 
 
 def _gather(work: Work) -> None:
+    """Take in what the program asks for. Raises ``Blocked`` before anything is made of it if its code does not fit."""
     asked = work.program.asked()
     if asked is None:
         return
@@ -88,6 +88,8 @@ def _gather(work: Work) -> None:
         work.add_timer(timed.due_at, timed.op)
     for op in asked.withdrawn:
         work.withdraw(op)
+    if asked.mismatch is not None:
+        raise Blocked(asked.mismatch)
     work.writes += (*asked.writes,)
     if asked.effects:
         work.ask(*asked.effects)
@@ -145,7 +147,7 @@ async def start(entity: JournaledEntity, work: Work, host: Host) -> bool:
     for effect in effects:
         match effect:
             case Effect():
-                entity.start(effect)
+                entity.start(effect, work)
             case SqlEffect() if work.program.wants(effect.op):  # an earlier one may have made the body give up on it
                 await transact(effect, work, host)
                 goes_on = True

@@ -50,7 +50,7 @@ class JournaledEntity(Entity):
     @property
     def interrupted(self) -> bool:
         """Whether effects were asked for that this process will not perform: another one will, and so nothing ends."""
-        return self.handing_over or bool(self.at_work.pending)
+        return self.handing_over or (self.work is not None and bool(self.work.pending))
 
     def own(self, head: Item, *, created: bool = False, taken_over: bool = False, died: bool = False) -> None:
         """See ``Entity``."""
@@ -85,9 +85,8 @@ class JournaledEntity(Entity):
 
     # ── Its effects ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def start(self, effect: Effect) -> None:
+    def start(self, effect: Effect, work: Work) -> None:
         """Let an effect happen concurrently with the others, and instead of an older one of the same operation."""
-        work = self.at_work
         work.begin(effect.op, asyncio.get_running_loop().create_task(self._perform(effect, work)))
 
     async def _perform(self, effect: Effect, work: Work) -> None:

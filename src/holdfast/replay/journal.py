@@ -7,7 +7,9 @@ taking over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from operator import eq
 from typing import Final
 
 from holdfast.coordination.lease import Fenced
@@ -135,14 +137,16 @@ class Journal:
         while True:
             try:
                 await self._append(entries)
-                self.deaths = deaths_in_a_row(entries, self.deaths)
-                return
             except Refused as refused:
                 assert refused.item is not None
                 if refused.item.epoch >= self.epoch:
                     raise Fenced(f"{self.partition} is owned under epoch {refused.item.epoch}") from None
                 self._loaded(decode_entries(refused.item.body))
                 self.position += 1
+            else:
+                self.position += 1
+                self.deaths = deaths_in_a_row(entries, self.deaths)
+                return
 
     def record(self, entry: Entry) -> None:
         """Remember an entry; it becomes durable with the next commit."""
@@ -211,7 +215,7 @@ class Journal:
                 await self._append(entries, *(() if self.buffer or not parts else parts.pop(0)))
             except Refused as refused:
                 raise Fenced(f"{self.partition}: {refused}") from None
-            self._tell(entries)
+            self._appended(entries)
         for part in parts:
             await self._write_as_owner(*part)
 
@@ -228,9 +232,10 @@ class Journal:
             raise Fenced(f"{self.partition}: {refused}") from None
         self.held = ()
         self._pending = self._resumed = ()
-        self._tell(entries)
+        self._appended(entries)
 
-    def _tell(self, entries: Sequence[Entry]) -> None:
+    def _appended(self, entries: Sequence[Entry]) -> None:
+        self.position += 1
         self.count += len(entries)
         if self.told is not None:
             self.told(entries)
@@ -243,6 +248,7 @@ class Journal:
             await self._append((Parked(at),), left)
         except Refused as refused:
             raise Fenced(f"{self.partition}: {refused}") from None
+        self.position += 1
 
     def next_segment(self, entry: Entry) -> Put:
         """The write that appends an entry, with what the head holds before it; ``appended`` once it is applied."""
@@ -261,14 +267,12 @@ class Journal:
 
     def appended(self, entry: Entry) -> None:
         """``next_segment`` was written for us."""
-        self.position += 1
         entries, self.held = [*self.held, entry], ()
-        self._tell(entries)
+        self._appended(entries)
 
-    async def _append(self, entries: Sequence[Entry], *others: Write) -> None:
+    def _append(self, entries: Sequence[Entry], *others: Write) -> Awaitable[None]:
         put = self.segment(entries)
-        await write_until_known(self._store, put, *others, ours=lambda there: there == put.item)
-        self.position += 1
+        return write_until_known(self._store, put, *others, ours=partial(eq, put.item))
 
     async def _write_as_owner(self, *others: Write) -> None:
         """Without a segment to be fenced by, the writes depend on the head (G3)."""

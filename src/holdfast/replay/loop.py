@@ -61,7 +61,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._tasks: list[DurableTask] = []
         self._prune_at = FEW_TASKS
         self._ready: list[Handle] | tuple[()] = ()  # nothing of its own while the body waits: sleepers are many
-        self._order = 0
+        self.order = 0
+        """How many tasks and futures were made."""
         self._callbacks = 0
         self._main: DurableTask | None = None
         self._generators: Generators | None = None
@@ -81,7 +82,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
     ) -> Handle:
         handle = Handle(callback, args, contextvars.copy_context() if context is None else context)
         if _running_loop() is self:
-            self.schedule(handle)
+            self._ready = self._ready or []
+            self._ready += (handle,)
         else:
             self._keep_out(Intrusion("call_soon", callback, args, context))
         return handle
@@ -232,14 +234,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def schedule(self, handle: Handle) -> None:
         """Make a callback ready, as a timer does that has fired."""
-        if self._ready:
-            self._ready.append(handle)
-        else:
-            self._ready = [handle]
-
-    def next_order(self) -> int:
-        self._order += 1
-        return self._order
+        self._ready = self._ready or []
+        self._ready += (handle,)
 
     def current_path(self, name: str) -> str:
         """The identity of the next operation called ``name`` in the task that is running."""
@@ -253,7 +249,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         """Unwind every task. ``finally`` blocks run, but no durable operation in them does: each raises ``Evicted``."""
         self.evicting = True
         self._ready = ()
-        if self.live_tasks() or self._generators is not None:
+        if self._tasks or self._generators is not None:
             self.call(self._unwind)
         self._ready = ()
         self._tasks, self._generators, self._main = [], None, None
@@ -311,7 +307,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     @property
     def _most_callbacks(self) -> int:
-        return min(FREE_CALLBACKS + CALLBACKS_EACH * self._order, MOST_CALLBACKS)
+        return min(FREE_CALLBACKS + CALLBACKS_EACH * self.order, MOST_CALLBACKS)
 
     def _unwind(self) -> None:
         while tasks := self.live_tasks():

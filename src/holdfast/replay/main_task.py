@@ -11,7 +11,7 @@ from holdfast.replay.entries import Cancelled
 from holdfast.replay.intrusion import in_our_words
 from holdfast.replay.loop import DurableLoop
 from holdfast.replay.places import Place, user_code_of, waiting_place
-from holdfast.replay.requests import RUNNING, Outcome, Raised, Returned
+from holdfast.replay.requests import Outcome, Raised, Returned
 
 CANCELLATIONS: Final = 100
 """So often a task that outlives its body, and waits for no operation, is cancelled before it is given up on."""
@@ -20,12 +20,14 @@ CANCELLATIONS: Final = 100
 class MainTask:
     """The body's own task on its loop, and what it leaves behind. ``cancelled`` is the request to stop it has got."""
 
-    __slots__ = ("_came_late", "_ending", "_given_up", "_held", "_is_asked", "_loop", "_task", "cancelled")
+    __slots__ = ("_came_late", "_ending", "_held", "_is_asked", "_loop", "_task", "cancelled", "is_over")
 
     def __init__(self, loop: DurableLoop, body: Coroutine[Any, Any, Any]) -> None:
         self._loop = loop
         self._task = loop.start_task(body, path="", context=copy_context())
-        self._ending = self._given_up = self._came_late = self._is_asked = False
+        self._ending = self._came_late = self._is_asked = False
+        self.is_over = False
+        """Whether the body has ended, and nothing that it has started is under way, or all that was given up on."""
         self._held: Cancelled | None = None
         self.cancelled: Cancelled | None = None
 
@@ -57,9 +59,12 @@ class MainTask:
         if not self._task.done():
             return
         for _ in range(CANCELLATIONS):
-            if (self._ending and requested) or not self._wind_down():
+            if self._ending and requested:
+                self.is_over = not self._loop.live_tasks()  # else what they have asked for is waited for
                 return
-        self._given_up = True
+            if not self._wind_down():
+                break
+        self.is_over = True
 
     def _wind_down(self) -> bool:
         """Cancel the tasks that are left, and when none is, close the generators; false if there is nothing to do."""
@@ -73,9 +78,7 @@ class MainTask:
         return True
 
     def outcome(self) -> Outcome:
-        """How the body ended, once nothing that it started is under way."""
-        if not self._task.done() or (not self._given_up and self._loop.live_tasks()):
-            return RUNNING
+        """How the body ended that ``is_over``."""
         try:
             error = self._task.exception()  # not raised here: its traceback would hold the code that drives us
         except asyncio.CancelledError as cancelled:

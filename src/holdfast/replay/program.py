@@ -85,6 +85,7 @@ class Asked(Struct, frozen=True, gc=False):
     """What a program newly wants: effects, timers, what it no longer wants, and marks and writes for the store.
 
     ``notes`` are for the journal too, but nothing depends on them: they wait for something else to be written.
+    ``mismatch``: why this code cannot go on with what is recorded, if it cannot (G13).
     """
 
     effects: Sequence[AnyEffect] = ()
@@ -93,6 +94,7 @@ class Asked(Struct, frozen=True, gc=False):
     marks: Sequence[Entry] = ()
     notes: Sequence[Note] = ()
     writes: Sequence[Write] = ()
+    mismatch: str | None = None
 
 
 class Program(Protocol):

@@ -124,12 +124,12 @@ class DueTimer(Timer):
         self.due_at = at_ms + self.delay_ms
 
     def cancel(self) -> None:
-        if not self.cancelled():
-            super().cancel()
+        if not self._handle.is_cancelled:
+            self._handle.is_cancelled = True
             _withdraw(self, self._loop)
 
     def done(self) -> bool:
-        return self.cancelled()
+        return self._handle.is_cancelled
 
     def settle(self, _entry: Done | Failed, _value: Any, _rebuild: Callable[[ErrorRecord], Exception]) -> None:
         self._loop.schedule(self._handle)

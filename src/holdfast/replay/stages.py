@@ -73,9 +73,9 @@ class Replaying(Struct, frozen=True, gc=False):
             if unloaded.taken_over:
                 await handover.fence(entity, blocked.run, host, died=unloaded.died)
             raise
-        home = host.home
-        journal = Journal(home.store, entity.partition, program.run, home.owner, entity.epoch, home.bounds)
-        if entity.epoch != FIRST_EPOCH:
+        home, epoch = host.home, entity.epoch
+        journal = Journal(home.store, entity.partition, program.run, home.owner, epoch, home.bounds)
+        if epoch != FIRST_EPOCH:
             await journal.load()
         entity.unread = entity.unread or not unloaded.created
         if unloaded.taken_over or journal.deaths:
@@ -111,7 +111,8 @@ class Replaying(Struct, frozen=True, gc=False):
 
     async def run(self, entity: JournaledEntity, host: Host, /) -> Next:
         """See ``Stages``."""
-        work = entity.at_work
+        work = entity.work
+        assert work is not None
         if host.crash_queue.first == entity.partition:
             crash_limit.leave_line(work.journal, host)
         advance(entity.partition, work, host)

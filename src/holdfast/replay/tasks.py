@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from msgspec import Struct
+
 from holdfast.errors import Evicted
 
 if TYPE_CHECKING:
@@ -18,38 +20,35 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Handle:
+class Handle(Struct, eq=False):
     """A callback waiting for its turn; asyncio asks of it only that it can be cancelled."""
 
-    __slots__ = ("_args", "_callback", "_cancelled", "_context")
-
-    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context) -> None:
-        self._callback = callback
-        self._args = args
-        self._context = context
-        self._cancelled = False
+    callback: Callable[..., object]
+    args: tuple[Any, ...]
+    context: contextvars.Context
+    is_cancelled: bool = False
 
     def cancel(self) -> None:
-        self._cancelled = True
+        self.is_cancelled = True
 
     def cancelled(self) -> bool:
-        return self._cancelled
+        return self.is_cancelled
 
     @property
     def callback_name(self) -> str:
         """The name of the function that it calls."""
-        return str(getattr(self._callback, "__name__", ""))
+        return str(getattr(self.callback, "__name__", ""))
 
     @property
     def argument(self) -> Any:
         """What it is called with first; ``None`` if with nothing."""
-        return self._args[0] if self._args else None
+        return self.args[0] if self.args else None
 
     def run(self) -> None:
         """Call it, once. Frames outlive it: from Python 3.13 on those of an error lead back to here."""
-        if not self._cancelled:
-            self._context.run(self._callback, *self._args)
-            del self._callback, self._args
+        if not self.is_cancelled:
+            self.context.run(self.callback, *self.args)
+            del self.callback, self.args
 
 
 class DurableFuture(asyncio.Future[Any]):
@@ -62,7 +61,7 @@ class DurableFuture(asyncio.Future[Any]):
 
     def __init__(self, *, loop: DurableLoop) -> None:
         super().__init__(loop=loop)
-        self.order = loop.next_order()
+        self.order = loop.order = loop.order + 1
         self.cleans_up = loop.was_cancelled and loop.handles_cancellation()
 
     def __hash__(self) -> int:
@@ -98,7 +97,7 @@ class DurableTask(asyncio.Task[Any]):
         # the first tasks of all executions would have the same and be compared one by one.
         self.order = id(self)
         super().__init__(coroutine, loop=loop, name=path, context=context)
-        self.order = loop.next_order()
+        self.order = loop.order = loop.order + 1
 
     def __hash__(self) -> int:
         return self.order

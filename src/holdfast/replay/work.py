@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from types import MappingProxyType
 from typing import Final
@@ -50,7 +50,8 @@ class Work:
 
     def drop(self) -> None:
         """End it all: the store has the truth."""
-        self.cancel_effects()
+        if self.effects:
+            self.cancel_effects()
         if self.flushing is not None:  # nothing depends on it, and it might try for ever
             self.flushing.cancel()
         self.program.evict()
@@ -89,11 +90,10 @@ class Work:
         self.arrivals = self.arrivals or []
         self.arrivals += arrivals
 
-    def arrived(self) -> Iterable[Arrival]:
-        """What is to be delivered, those too that come while others are. They are not there any more then."""
-        while self.arrivals:
-            arrivals, self.arrivals = self.arrivals, ()
-            yield from arrivals
+    def take_arrivals(self) -> Sequence[Arrival]:
+        """What is to be delivered. More may come while it is."""
+        arrivals, self.arrivals = self.arrivals, ()
+        return arrivals
 
     def ask(self, *effects: AnyEffect | Contested) -> None:
         """Let these begin once what the program did before is durable."""

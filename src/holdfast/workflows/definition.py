@@ -20,7 +20,6 @@ from holdfast.workflows.launch import launch
 from holdfast.workflows.operations.child import call_child, start_child
 from holdfast.workflows.operations.step import call_step
 from holdfast.workflows.options import NO_OPTIONS, StartOptions
-from holdfast.workflows.record import partition_of
 from holdfast.workflows.scope import current_activation, refuse_in_step
 from holdfast.workflows.starting import Call, Startable
 from holdfast.workflows.wait_for_end import ended
@@ -28,6 +27,7 @@ from holdfast.workflows.wait_for_end import ended
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Connect, Runtime
     from holdfast.registrations import Registrations
+    from holdfast.workflows.launch import Launch
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -195,8 +195,9 @@ class Workflow(DeclaredWorkflow, Startable[P, R]):
             return await (await self._start(args, kwargs, options)).result()
         refuse_in_step(self.signature.what)
         runtime = self._connect()
-        id = await self._begin(runtime, args, kwargs, options)
-        result: R = result_of(self, await ended(runtime, partition_of(self.name, id)), runtime)
+        order = self._ordered(runtime, args, kwargs, options)
+        head = await launch(runtime.home, runtime.host, self, order, runtime.clock)
+        result: R = result_of(self, await ended(runtime, head.partition), runtime)
         return result
 
     async def _start(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions) -> Handle[R]:
@@ -204,17 +205,18 @@ class Workflow(DeclaredWorkflow, Startable[P, R]):
         if activation is not None:
             return self.handle(await start_child(activation, self, args, kwargs, options))
         refuse_in_step(f"{self.name}.start")
-        return self.handle(await self._begin(self._connect(), args, kwargs, options))
+        runtime = self._connect()
+        order = self._ordered(runtime, args, kwargs, options)
+        await launch(runtime.home, runtime.host, self, order, runtime.clock)
+        return self.handle(order.id)
 
-    async def _begin(
+    def _ordered(
         self, runtime: Runtime, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions
-    ) -> str:
-        """Start it, from outside of a body; answers its id."""
+    ) -> Launch:
+        """What to start, from outside of a body."""
         input = self.signature.bind(args, kwargs, limit_bytes=runtime.limit_bytes)
         now = runtime.clock.now_ms()
-        order = options.order(input, now, new_id=ids.new_ordered_id(now), tags={})
-        await launch(runtime.home, runtime.host, self, order, runtime.clock)
-        return order.id
+        return options.order(input, now, new_id=ids.new_ordered_id(now), tags={})
 
     def handle(self, id: str) -> Handle[R]:
         """A handle on an execution that was started earlier, here or elsewhere. Looks nothing up."""

@@ -313,7 +313,7 @@ class Execution:
         if activation.loop.intruded:
             activation.interrupt()
         if activation.broken is not None:
-            return Asked(withdrawn=activation.abandon())
+            return Asked(withdrawn=activation.abandon(), mismatch=str(activation.broken))
         wants = activation.take_wants()
         timers: list[Timed] = [] if self._deadline_asked else self._ask_for_deadline()
         effects = self._ask_again() if self._look_again or self._clears else []
@@ -338,12 +338,11 @@ class Execution:
             withdrawn=withdrawn,
             marks=wants.marked,
             notes=notes,
-            writes=[
-                close_callback(self._partition, self.run, op)
-                for op in wants.closed_callbacks
-                if op not in self._closing
-            ],
+            writes=self._closed(wants.closed_callbacks) if wants.closed_callbacks else (),
         )
+
+    def _closed(self, callbacks: Sequence[str]) -> Sequence[Write]:
+        return [close_callback(self._partition, self.run, op) for op in callbacks if op not in self._closing]
 
     def _ask_again(self) -> list[AnyEffect]:
         """Look at once at those who have told us that they ended."""

@@ -107,11 +107,11 @@ async def launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, orde
     if queue is not None and order.parent is None and order.starter is None:  # no execution has asked for it
         await refuse_if_full(queue, partition, home, host)
     if host is None or serving(host, partition) is None:  # another app of this home, or another function, takes it up
-        return await _launch(home, None, workflow, order, clock)
+        return await _launch(partition, home, None, workflow, order, clock)
     host.creations.expect(partition)
     try:
         async with host.pace.creations:
-            return await _launch(home, host, workflow, order, clock)
+            return await _launch(partition, home, host, workflow, order, clock)
     finally:
         leave_room(partition, host)
 
@@ -125,12 +125,12 @@ async def _launch_with(unit: Unit, home: Home, workflow: DeclaredWorkflow, order
     there = unit.head_to_be(partition) or there
     now = clock.now_ms()
     if there is None:
-        head = _new_head(home, None, workflow, order, now, run=first_run(home), epoch=0)
+        head = _new_head(partition, home, None, workflow, order, now, run=first_run(home), epoch=0)
         _add_to(unit, head, Put(head, ABSENT), now)
         return head
     if _is_free(there, order, now):
         run = decode_record(there.body).run + 1
-        head = _new_head(home, None, workflow, order, now, run=run, epoch=there.epoch + 1)
+        head = _new_head(partition, home, None, workflow, order, now, run=run, epoch=there.epoch + 1)
         _add_to(unit, head, Put(head, _still_free(there, now)), now)
         return head
     return _same_execution(there, workflow, order)
@@ -145,14 +145,19 @@ def _add_to(unit: Unit, head: Item, put: Put, now: int) -> None:
     unit.add(queued.gate, put, place_put(head.partition, queued))
 
 
-async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, order: Launch, clock: Clock) -> Item:
+async def _launch(
+    partition: str, home: Home, host: Host | None, workflow: DeclaredWorkflow, order: Launch, clock: Clock
+) -> Item:
     when: Condition = ABSENT
     run, epoch = first_run(home), 0
     while True:
         now = clock.now_ms()
-        head = _new_head(home, host, workflow, order, now, run=run, epoch=epoch)
+        head = _new_head(partition, home, host, workflow, order, now, run=run, epoch=epoch)
         try:
-            head = await _write_new(head, when, workflow.policy.queue, home, host, now)
+            if head.status == QUEUED:
+                head = await _write_waiting(head, when, workflow.policy.queue, home, host, now)
+            else:
+                await write_for_caller(home.store, Put(head, when), ours=partial(eq, head))
         except Refused as refused:
             there = refused.item
         else:
@@ -167,11 +172,13 @@ async def _launch(home: Home, host: Host | None, workflow: DeclaredWorkflow, ord
             return _same_execution(there, workflow, order)
 
 
-async def _write_new(head: Item, when: Condition, queue: Queue | None, home: Home, host: Host | None, now: int) -> Item:
-    """Write a new head, and answer it. If it waits, its place and the wake-up of its gate come with it, in one call
-    where that costs nothing more. It does not wait if it may begin at once.
+async def _write_waiting(
+    head: Item, when: Condition, queue: Queue | None, home: Home, host: Host | None, now: int
+) -> Item:
+    """Write a new head that is to wait in a queue, and answer it. Its place and the wake-up of its gate come with it,
+    in one call where that costs nothing more. It does not wait if it may begin at once.
     """
-    queued = decode_record(head.body).queued if head.status == QUEUED else None
+    queued = decode_record(head.body).queued
     if queue is None or queued is None or queued.since > now:
         await write_for_caller(home.store, Put(head, when), ours=partial(eq, head))
         return head
@@ -222,7 +229,8 @@ async def cancel_before_start(
     The start may still be on its way, sent by an owner of the parent that is none any more: it finds the place taken.
     """
     now = clock.now_ms()
-    head = _new_head(home, None, workflow, order, now, run=first_run(home), epoch=0)
+    partition = partition_of(workflow.name, order.id)
+    head = _new_head(partition, home, None, workflow, order, now, run=first_run(home), epoch=0)
     error = describe(CancelledError(reason))
     record = replace(decode_record(head.body), ended_at=now, error=error, tail=(Cancelled(now, reason),))
     kept_ms = workflow.policy.retention_ms
@@ -236,6 +244,7 @@ async def cancel_before_start(
 
 
 def _new_head(
+    partition: str,
     home: Home,
     host: Host | None,
     workflow: DeclaredWorkflow,
@@ -245,7 +254,6 @@ def _new_head(
     run: int,
     epoch: int,
 ) -> Item:
-    partition = partition_of(workflow.name, order.id)
     starts_at = max(now, order.starts_at)
     timeout_ms = order.timeout_ms if order.timeout_ms is not None else workflow.policy.timeout_ms
     queued = queueing_of(workflow, order.input, order.queued, order.shares, since=starts_at, epoch=epoch)

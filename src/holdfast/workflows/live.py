@@ -125,7 +125,7 @@ class Live(Struct):
 
     def fence(self) -> int:
         """The epoch under which this process owns the execution; it only grows from one owner to the next."""
-        return self.host.entities[self.partition].epoch
+        return self.host.entities[self.partition].hold.epoch
 
     def guard(self) -> Update:
         """A write that changes nothing, and is refused if another process owns the execution now (G3)."""
@@ -137,7 +137,7 @@ class Live(Struct):
         """The arrival that says an operation ended well."""
         entry = Done(
             op=operation.id,
-            at=self.now_ms(),
+            at=self.host.clock.now_ms(),
             kind=operation.kind,
             value=Raw(value),
             fingerprint=operation.fingerprint,

@@ -201,18 +201,15 @@ def _damaged(head: Item, unreadable: Exception) -> Status:
     )
 
 
-class BlockedWarning:
+class BlockedWarning(Struct):
     """Warns in the log, once, that an execution which is waited for is blocked."""
 
-    __slots__ = ("_is_said",)
-
-    def __init__(self) -> None:
-        self._is_said = False
+    is_said: bool = False
 
     def __call__(self, head: Item) -> None:
-        why = None if self._is_said else blocked_for(head)
+        why = None if self.is_said else blocked_for(head)
         if why is not None:
-            self._is_said = True
+            self.is_said = True
             _logger.warning("%s is BLOCKED, and is awaited: %s", describe_partition(head.partition), why)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -48,9 +46,23 @@ async def ended(runtime: Runtime, partition: str) -> Ended:
     warn = BlockedWarning()
     while True:
         future: asyncio.Future[Ended | None] = asyncio.get_running_loop().create_future()
-        with _notified(runtime, partition, future):
-            if ended := await _look(runtime, partition, future, patience_seconds, warn):
-                return ended
+        host, listener = runtime.host, partial(_resolve, future)
+        runtime.wake_listeners.add(partition, listener)
+        if host is not None:
+            # An end that is written by now may have been taken back by a retry that the caller knows of.
+            tell = _look_again if host.watchers.is_ending(partition) else _conclude
+            host.watchers.add(partition, future, partial(tell, future))
+        try:
+            if host is not None and holds(host, partition):
+                told = await future  # this process will see the end itself, or hear that it lost the entity
+            else:
+                told = await _look(runtime, partition, future, patience_seconds, warn)
+        finally:
+            runtime.wake_listeners.remove(partition, listener)
+            if host is not None:
+                host.watchers.remove(partition, future)
+        if told is not None:
+            return told
         runtime.presence.report(describe_partition(partition), partition, runtime.host)
         patience_seconds = _longer(patience_seconds, partition, runtime)
 
@@ -70,8 +82,6 @@ async def _look(
     warn: BlockedWarning,
 ) -> Ended | None:
     """One look, and one wait if it has not ended; ``None`` means: look again."""
-    if runtime.host is not None and holds(runtime.host, partition):
-        return await future  # this process will see the end itself, or hear that it lost the entity
     head = await head_of(runtime, partition)
     if head.status in ENDED:
         return Ended(head.status, head.body)
@@ -81,25 +91,6 @@ async def _look(
         return await future
     finally:
         timer.cancel()
-
-
-@contextmanager
-def _notified(runtime: Runtime, partition: str, future: asyncio.Future[Ended | None]) -> Generator[None]:
-    """Inside the block, resolve the future at the end, if this process sees it, and at every wake-up of the entity.
-
-    An end that is written by now may have been taken back by a retry that the caller knows of, so the wait looks again.
-    """
-    host, listener = runtime.host, partial(_resolve, future)
-    runtime.wake_listeners.add(partition, listener)
-    if host is not None:
-        tell = _look_again if host.watchers.is_ending(partition) else _conclude
-        host.watchers.add(partition, future, partial(tell, future))
-    try:
-        yield
-    finally:
-        runtime.wake_listeners.remove(partition, listener)
-        if host is not None:
-            host.watchers.remove(partition, future)
 
 
 def _conclude(future: asyncio.Future[Ended | None], conclusion: Conclusion | None) -> None:

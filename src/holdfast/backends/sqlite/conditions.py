@@ -51,7 +51,8 @@ def shape_of(condition: Condition, parameters: list[Value]) -> Shape:
     before = len(parameters)
     shapes: tuple[Shape, ...] = ()
     if isinstance(condition, (AllOf, AnyOf)):
-        shapes = tuple([shape_of(each, parameters) for each in condition.conditions])
+        for each in condition.conditions:
+            shapes += (shape_of(each, parameters),)
     elif isinstance(condition, StatusIn):
         parameters.extend(condition.statuses)
     count = len(parameters) - before

@@ -107,13 +107,11 @@ class Writer:
         except BaseException as error:
             # Ctrl-C, or memory ran out: it was rolled back. No caller may wait for an answer that never comes.
             _answer(batch, _failed(batch, error))
-            self._go_on()
+            if self._queue:
+                self._loop.call_soon(self._flush)
             raise
         self._measure()
         _answer(batch, outcomes)
-        self._go_on()
-
-    def _go_on(self) -> None:
         if self._queue:
             self._loop.call_soon(self._flush)
 

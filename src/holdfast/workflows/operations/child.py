@@ -75,12 +75,14 @@ async def call_child(
     named = b"" if options.id is None else b"\0" + options.id.encode()
     if options.id is not None:
         refuse_itself(activation, partition_of(workflow.name, options.id))
+    given = workflow.given(data)
+    fingerprint = ids.fingerprint(given + named)
     return await activation.request(
         "child",
         workflow.name,
         CallChild(workflow, data, options),
-        fingerprint=ids.fingerprint(workflow.given(data) + named),
-        formerly=ids.fingerprint(data + named),
+        fingerprint=fingerprint,
+        formerly=fingerprint if given == data else ids.fingerprint(data + named),
         decode=workflow.signature.result.decode_steady,
     )
 

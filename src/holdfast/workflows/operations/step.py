@@ -168,7 +168,7 @@ async def _attempt(command: CallStep, operation: Operation, live: Live, hold: Ho
 async def _attempted(command: CallStep, operation: Operation, live: Live, seat: Seat | None = None) -> Arrival:
     step = command.step
     attempt = Attempt(command, operation, live)
-    began = operation.began = live.now_ms()
+    began = operation.began = live.host.clock.now_ms()
     operation.beat = 0
     if (tracer := live.host.telemetry.tracer) is not None:
         live.host.telemetry.trace(tracer.attempt, live.partition, live.record, operation.id, attempt.number, began)
@@ -241,7 +241,7 @@ async def _invoke(attempt: Attempt, seat: Seat | None) -> Any:
             return await _call(command, seat)
         return await _call_in_time(command, attempt, seat)
     finally:
-        attempt.stop()
+        attempt.is_over = True
 
 
 async def _call_in_time(command: CallStep, attempt: Attempt, seat: Seat | None) -> Any:
@@ -294,9 +294,9 @@ class Attempt:
         "_operation",
         "_seconds",
         "_silence",
-        "_stopped",
         "_thread",
         "command",
+        "is_over",
         "number",
     )
 
@@ -312,7 +312,7 @@ class Attempt:
         self._thread = threading.get_ident()
         self._silence: asyncio.Timeout | None = None
         self._seconds: float | None = None
-        self._stopped = False
+        self.is_over = False
 
     def info(self) -> StepInfo:
         record, op, last = self._live.record, self._operation.id, self._last
@@ -339,11 +339,8 @@ class Attempt:
         else:
             self._loop.call_soon_threadsafe(self._record, Raw(data))
 
-    def stop(self) -> None:
-        self._stopped = True
-
     def _record(self, details: Raw) -> None:
-        if self._stopped:  # a thread whose attempt is over, still running
+        if self.is_over:  # a thread whose attempt is over, still running
             return
         if self._silence is not None and self._seconds is not None and not self._silence.expired():
             self._silence.reschedule(self._loop.time() + self._seconds)
