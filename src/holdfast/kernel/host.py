@@ -169,7 +169,8 @@ class Host:
         self._suspended.pop(entity.partition, None)
         self.awake[entity.partition] = entity
         # An empty context: nothing of the task that woke the entity may reach its body, for replay would not have it.
-        entity.turn = asyncio.get_running_loop().create_task(self._take_turn(entity), context=Context())
+        loop = asyncio.get_running_loop()
+        entity.turn = loop.create_task(self._take_turn(entity), name=entity.partition, context=Context())
         self._turns.add(entity.turn)
         if entity.counts:
             self._counted.add(entity.turn)

@@ -32,7 +32,7 @@ from holdfast.replay.entries import (
 from holdfast.replay.loop import DurableLoop
 from holdfast.replay.mailbox import Mailboxes
 from holdfast.replay.main_task import MainTask
-from holdfast.replay.past import Past
+from holdfast.replay.past import NO_PAST, Past
 from holdfast.replay.requests import RUNNING, Decode, DueTimer, Operation, Outcome, Request, Waker, Wants
 from holdfast.replay.tasks import Handle, Timer, timer_name
 from holdfast.replay.wait_times import late_timers, resume
@@ -114,8 +114,7 @@ class Activation:
         self.outcome: Outcome = RUNNING
         self.waker: Waker | None = None  # it is only looked at, or tested
         self._wants: Wants | None = None
-        self._body = body
-        self._seed = seed
+        self._body, self._seed = body, seed
         self._random: Random | None = None
         self.mailboxes = Mailboxes()
         self._patches: dict[str, bool] = NOTHING
@@ -123,7 +122,9 @@ class Activation:
         self._live = False
         self._names_timers = names_timers
         self._fresh: tuple[DueTimer, ...] = ()  # the timers asked for since the last entry, until the body is live
-        self.past = Past.of(recorded, strict=strict, untouched=untouched, steps=steps, carried=carried)
+        self.past = NO_PAST
+        if recorded or not strict:
+            self.past = Past(recorded, strict=strict, untouched=untouched, steps=steps, carried=carried)
 
     # ── For its driver ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -238,7 +239,7 @@ class Activation:
         main = self.main
         try:
             main.run(self.requested)
-            if not self.past.is_settled:
+            if self.past is not NO_PAST and not self.past.is_settled:
                 self._replay(main)
         except Runaway as runaway:
             self.broken = self.broken or runaway
@@ -387,7 +388,7 @@ class Activation:
             raise Evicted
 
     def _register(self, request: Request) -> None:
-        is_recorded = self.past.ask(request)
+        is_recorded = False if self.past is NO_PAST else self.past.ask(request)
         if isinstance(is_recorded, str):
             raise self.break_off(is_recorded)
         self.requested[request.id] = request

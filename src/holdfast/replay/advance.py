@@ -31,8 +31,9 @@ def advance(partition: str, work: Work, host: Host) -> None:
     In this order: what an attempt came to says that the timer before it, which may be due as well, means nothing.
     """
     began = elapsed_seconds()
-    while work.arrivals:
-        for arrival in work.take_arrivals():
+    while work.arrivals:  # more may come while these are delivered
+        arrivals, work.arrivals = work.arrivals, ()
+        for arrival in arrivals:
             _deliver(arrival, work)
     if work.timers and work.is_due(now := host.clock.now_ms()):
         _gather(work)  # what is asked for only now begins by that, whatever an earlier attempt's timer says

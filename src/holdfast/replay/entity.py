@@ -87,7 +87,8 @@ class JournaledEntity(Entity):
 
     def start(self, effect: Effect, work: Work) -> None:
         """Let an effect happen concurrently with the others, and instead of an older one of the same operation."""
-        work.begin(effect.op, asyncio.get_running_loop().create_task(self._perform(effect, work)))
+        task = asyncio.get_running_loop().create_task(self._perform(effect, work), name=effect.op)
+        work.begin(effect.op, task)
 
     async def _perform(self, effect: Effect, work: Work) -> None:
         task = asyncio.current_task()

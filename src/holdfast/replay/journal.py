@@ -204,7 +204,7 @@ class Journal:
         Of more ``others`` than one write takes, the last come behind it: a message whose receipt is still missing is
         recognised when it comes again.
         """
-        parts = list(parts_of(others, self._bounds))
+        parts = list(parts_of(others, self._bounds)) if others else []
         if self.buffer and (self.held or self._pending or self._resumed):
             self.record_notes()
             self.buffer, self.held = [*self.held, *self.buffer], ()

@@ -121,15 +121,6 @@ class Past:
             finished = NO_OPERATIONS if self._backlog is None else self._backlog.positions
             self._under_way = {op: digest for op, digest in begun.items() if op not in finished}
 
-    @classmethod
-    def of(
-        cls, recorded: Sequence[Entry], *, strict: bool, untouched: bool, steps: Container[str] | None, carried: int
-    ) -> Past:
-        """The same; those of whom nothing is recorded share one, for sleepers are many: nothing about it changes."""
-        if strict and not recorded:
-            return _NO_PAST
-        return cls(recorded, strict=strict, untouched=untouched, steps=steps, carried=carried)
-
     # ── What comes next ─────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -308,7 +299,8 @@ class Past:
         )
 
 
-_NO_PAST: Final = Past((), strict=True, untouched=True)
+NO_PAST: Final = Past((), strict=True, untouched=True)
+"""That of bodies of which nothing is recorded. They share it, for sleepers are many: nothing about it changes."""
 
 
 def _listed(ops: Collection[str]) -> str:

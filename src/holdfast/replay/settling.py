@@ -39,7 +39,8 @@ def ended(work: Work, host: Host) -> Ended:
     out of memory for it, so that the turn can go on if that write is refused.
     """
     others = work.others()
-    return Ended(_binding(work.program.conclusion(work.journal.tail(), host.clock.now_ms()), others, host), others)
+    conclusion = work.program.conclusion(work.journal.tail(), host.clock.now_ms())
+    return Ended(conclusion if conclusion.expires_at is None else _binding(conclusion, others, host), others)
 
 
 def fits_one_write(work: Work, host: Host) -> bool:
@@ -50,7 +51,7 @@ def fits_one_write(work: Work, host: Host) -> bool:
 
 def _binding(conclusion: Conclusion, others: Sequence[Write], host: Host) -> Conclusion:
     """What expires goes only if the entities that wait for it are told in the same write; else it stays."""
-    if conclusion.expires_at is None or host.home.bounds is None:
+    if host.home.bounds is None:
         return conclusion
     writes = [*others, *(write for _, message in conclusion.posts for write in message)]
     return conclusion if host.home.bounds.fit(writes) else replace(conclusion, expires_at=None)

@@ -121,8 +121,10 @@ class Replaying(Struct, frozen=True, gc=False):
             if await start(entity, work, host):
                 return AGAIN
         elif work.program.concluded() and not (work.busy or entity.paused or entity.interrupted):
-            return await conclude(work, host)
-        if work.has_unwritten and not settling.may_ride(work, host):
+            if not settling.fits_one_write(work, host):
+                await work.journal.commit(*work.take_others())
+            return settling.ended(work, host)
+        elif work.has_unwritten and not settling.may_ride(work, host):
             flush(entity, work, host)
         if (entity.paused or host.draining) and not work.busy:
             return LEAVING
@@ -174,12 +176,3 @@ async def read_inbox(partition: str, work: Work, host: Host) -> None:
         raise Blocked(f"{error}, or terminate it") from error
     work.receipts = {**work.receipts, **{message.sort: work.program.acknowledge(message) for message in messages}}
     work.arrive(*(arrival for arrival in arrivals if arrival is not None))
-
-
-async def conclude(work: Work, host: Host) -> Ended:
-    """The end: outcome, last entries and what others must learn of it, for one write with the release. Nothing is taken
-    out of memory for it, so that the turn can go on if that write is refused.
-    """
-    if not settling.fits_one_write(work, host):
-        await work.journal.commit(*work.take_others())
-    return settling.ended(work, host)

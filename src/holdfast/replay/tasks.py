@@ -7,8 +7,7 @@ import contextvars
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct
 
@@ -198,7 +197,8 @@ _TIMER_NAMES: Final = {
 
 def named(coroutine: Coroutine[Any, Any, T], name: str) -> Coroutine[Any, Any, T]:
     """Give a coroutine the name by which it appears in the paths of tasks."""
-    cast("CoroutineType[Any, Any, T]", coroutine).__name__ = name
+    running: Any = coroutine  # its type has no name, which is that of one that Python made
+    running.__name__ = name
     return coroutine
 
 

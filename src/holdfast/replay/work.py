@@ -90,11 +90,6 @@ class Work:
         self.arrivals = self.arrivals or []
         self.arrivals += arrivals
 
-    def take_arrivals(self) -> Sequence[Arrival]:
-        """What is to be delivered. More may come while it is."""
-        arrivals, self.arrivals = self.arrivals, ()
-        return arrivals
-
     def ask(self, *effects: AnyEffect | Contested) -> None:
         """Let these begin once what the program did before is durable."""
         self.pending = self.pending or []
@@ -142,7 +137,7 @@ class Work:
         One that is under way has moved on without its timer: the wait for it was cut short.
         """
         due: dict[str, int] = {}
-        while self.is_due(now):
+        while self.timers and self.timers[0][0] <= now:
             due_at, op = heappop(self.timers)
             due.setdefault(op, due_at)
         for op in self.effects:

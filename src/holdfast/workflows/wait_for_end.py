@@ -94,13 +94,14 @@ async def _look(
 
 
 def _conclude(future: asyncio.Future[Ended | None], conclusion: Conclusion | None) -> None:
-    _resolve(future, None if conclusion is None else Ended(conclusion.status, conclusion.body))
+    if not future.done():
+        future.set_result(None if conclusion is None else Ended(conclusion.status, conclusion.body))
 
 
 def _look_again(future: asyncio.Future[Ended | None], _conclusion: Conclusion | None) -> None:
     _resolve(future)
 
 
-def _resolve(future: asyncio.Future[Ended | None], ended: Ended | None = None) -> None:
+def _resolve(future: asyncio.Future[Ended | None]) -> None:
     if not future.done():
-        future.set_result(ended)
+        future.set_result(None)

@@ -30,8 +30,9 @@ async def sleep(duration: Duration) -> None:
     timer = loop.call_later(delay, wake_sleeper, woken, context=context_here(loop))
     try:
         await woken
-    finally:
+    except BaseException:  # else it has fired
         timer.cancel()
+        raise
 
 
 @refused_in_queries
