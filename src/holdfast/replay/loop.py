@@ -132,7 +132,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         refuse_unordered_start(coro)
         if self.asking:
             coro.close()  # or Python would complain that it was never awaited
-        self.refuse_in_query("asyncio.create_task")
+            self.refuse_in_query("asyncio.create_task")
         parent = asyncio.current_task(self)
         if not isinstance(parent, DurableTask):  # begun by a callback: what it asks for is named as if the body did
             within, path = self._main, ""

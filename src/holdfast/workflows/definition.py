@@ -185,7 +185,8 @@ class Workflow(DeclaredWorkflow, Startable[P, R]):
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions) -> Call[R]:
         activation = current_activation()
         if activation is not None:
-            activation.loop.refuse_in_query(self.signature.what)
+            if activation.loop.asking:
+                activation.loop.refuse_in_query(self.signature.what)
             return named(call_child(activation, self, args, kwargs, options), self.name)
         refuse_in_step(self.signature.what)
         return self._start_and_wait(args, kwargs, options)
