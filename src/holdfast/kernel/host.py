@@ -236,11 +236,11 @@ class Host:
     def concluded(self, entity: Entity, conclusion: Conclusion) -> None:
         """The entity ended, or goes on as a new run."""
         self._drop(entity)
-        for partition, writes in conclusion.posts:
+        for partition, message in conclusion.posts:
             if conclusion.expires_at is not None:  # it was told with the end
                 wake(partition, self.home, self)
             elif not holds(self, partition):  # a copy in memory may be stale: another worker may hold it now
-                self._post(partition, writes)
+                self._post(partition, message())
         if conclusion.due_at is None:
             self.telemetry.emit("ended", partition=entity.partition, status=conclusion.status)
         if conclusion.report is not None:

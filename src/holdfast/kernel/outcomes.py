@@ -27,6 +27,10 @@ class LeftBehind(BaseException):
     """
 
 
+Post = tuple[str, Callable[[], Sequence[Write]]]
+"""A message to another entity: which one, and what makes the writes of it, which are the same each time."""
+
+
 class Conclusion(Struct, frozen=True, gc=False):
     """How an entity leaves its turn for good: the head as it shall be. With ``due_at`` it goes on as a new run.
 
@@ -39,7 +43,7 @@ class Conclusion(Struct, frozen=True, gc=False):
     body: bytes
     due_at: int | None = None
     expires_at: int | None = None
-    posts: Sequence[tuple[str, Sequence[Write]]] = ()
+    posts: Sequence[Post] = ()
     report: Callable[[], None] | None = None
 
 

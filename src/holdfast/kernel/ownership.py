@@ -219,7 +219,7 @@ async def leave(entity: Entity, left: Left, host: Host, *, as_released: bool = F
             due_at=head.due_at,
             expires_at=head.expires_at,
         )
-        told = [write for _, message in posts for write in message] if posts else ()
+        told = [write for _, message in posts for write in message()] if posts else ()
         writes = (update, *(one_per_place((*others, *told)) if told else others))
         began = elapsed_seconds() if host.telemetry.is_detailed else None
         try:

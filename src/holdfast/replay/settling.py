@@ -53,7 +53,7 @@ def _binding(conclusion: Conclusion, others: Sequence[Write], host: Host) -> Con
     """What expires goes only if the entities that wait for it are told in the same write; else it stays."""
     if host.home.bounds is None:
         return conclusion
-    writes = [*others, *(write for _, message in conclusion.posts for write in message)]
+    writes = [*others, *(write for _, message in conclusion.posts for write in message())]
     return conclusion if host.home.bounds.fit(writes) else replace(conclusion, expires_at=None)
 
 

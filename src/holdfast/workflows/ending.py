@@ -36,9 +36,7 @@ from holdfast.workflows.runs import count_of
 from holdfast.workflows.undo_failed import joined
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from holdfast.items import Write
+    from holdfast.kernel.outcomes import Post
     from holdfast.ports import Home
     from holdfast.replay.activation import Activation
     from holdfast.workflows.declared import DeclaredWorkflow
@@ -112,7 +110,7 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
         failure = (
             None if record.result != NO_VALUE else describe(outcome_error(status, record, self.live.registry.errors))
         )
-        posts: list[tuple[str, Sequence[Write]]] = []
+        posts: list[Post] = []
         stays = expires_at is None
         if self.awaited_by:
             told = AwaitedEnded(self.partition, record.result, failure, stays)
@@ -120,11 +118,11 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
         if (parent := record.parent) is not None:
             message = ChildEnded(parent.run, parent.op, record.result, failure, parent.nonce, stays)
             sort = self.live.sender.next_sort()
-            posts.append((parent.partition, post(parent.partition, sort, message, self.ended_at)))
+            posts.append((parent.partition, partial(post, parent.partition, sort, message, self.ended_at)))
         if (starter := record.starter) is not None and expires_at is not None:
             sort = self.live.sender.next_sort()
-            writes = post(starter.partition, sort, was_started(record.id, starter), self.ended_at)
-            posts.append((starter.partition, writes))
+            message = was_started(record.id, starter)
+            posts.append((starter.partition, partial(post, starter.partition, sort, message, self.ended_at)))
         if self.activation.queries:
             record = replace(record, queries=last_answers(self.activation))
         listens = status in LOGGED or telemetry.is_detailed or telemetry.tracer is not None

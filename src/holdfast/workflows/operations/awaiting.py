@@ -7,6 +7,7 @@ answers when it ends. The answer says how: the one that ended may have expired b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, Struct
@@ -14,7 +15,6 @@ from msgspec import Raw, Struct
 from holdfast import ids
 from holdfast.coordination.inbox import Sender
 from holdfast.errors import NotFound
-from holdfast.items import Write
 from holdfast.replay.entries import Done, Entry, Failed, Marked
 from holdfast.replay.program import AnyEffect, Arrival, Effect, Timed
 from holdfast.replay.requests import Operation
@@ -34,6 +34,7 @@ from holdfast.workflows.record import (
 
 if TYPE_CHECKING:
     from holdfast.failure import ErrorRecord
+    from holdfast.kernel.outcomes import Post
     from holdfast.replay.activation import Activation
     from holdfast.replay.requests import Decode, Request
 
@@ -96,11 +97,9 @@ def waiting_for(partition: str, requests: Iterable[Request], live: Live) -> list
     return [each for each in waiting if each.command.awaited(each, live) == partition]
 
 
-def answers(
-    ended: AwaitedEnded, awaited_by: Iterable[str], sender: Sender, now: int
-) -> list[tuple[str, Sequence[Write]]]:
-    """The messages to all who have asked: to whom, and the writes."""
-    return [(by, post(by, sender.next_sort(), ended, now)) for by in awaited_by]
+def answers(ended: AwaitedEnded, awaited_by: Iterable[str], sender: Sender, now: int) -> list[Post]:
+    """The messages to all who have asked."""
+    return [(by, partial(post, by, sender.next_sort(), ended, now)) for by in awaited_by]
 
 
 def may_be_old(ended: ChildEnded | AwaitedEnded, receiver: ExecutionRecord) -> bool:
