@@ -22,8 +22,8 @@ from holdfast.replay.journal import FIRST_EPOCH, Journal
 from holdfast.workflows.ended_outside import Teller, let_expire
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import load
-from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.operations.awaiting import awaiting
+from holdfast.workflows.outcome_error import outcome_error
 from holdfast.workflows.queueing import as_it_waits, is_waiting, tell_gate, tell_left
 from holdfast.workflows.record import (
     CLAIMABLE,

@@ -22,9 +22,10 @@ from holdfast.replay.journal import SEGMENT_PREFIX
 from holdfast.workflows.ended_outside import stands
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.history import Recorded, load
-from holdfast.workflows.launch import gave_up, outcome_error
+from holdfast.workflows.launch import gave_up
 from holdfast.workflows.messages import send, was_started
 from holdfast.workflows.operations.awaiting import awaiting
+from holdfast.workflows.outcome_error import outcome_error
 from holdfast.workflows.record import (
     DELETED,
     ENDED,

@@ -18,9 +18,9 @@ from holdfast.replay.entries import Entry, Received
 from holdfast.replay.requests import Raised, Returned
 from holdfast.texts import printable
 from holdfast.workflows import record as records
-from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import was_started
 from holdfast.workflows.operations.awaiting import answers
+from holdfast.workflows.outcome_error import outcome_error
 from holdfast.workflows.queries import last_answers
 from holdfast.workflows.record import (
     CALLBACK_PREFIX,

@@ -21,10 +21,10 @@ from holdfast.workflows.deleting import delete
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.fork import fork
 from holdfast.workflows.history import Event, load, timeline
-from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import send
 from holdfast.workflows.operations.awaiting import await_execution
 from holdfast.workflows.operations.send import SendCancel, SendSignal, send_from_body
+from holdfast.workflows.outcome_error import outcome_error
 from holdfast.workflows.queries import answer_of
 from holdfast.workflows.record import (
     CANCELLED,

@@ -5,19 +5,13 @@ from __future__ import annotations
 from asyncio import CancelledError
 from functools import partial
 from operator import eq
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast import ids
 from holdfast.errors import (
-    CompensationFailed,
-    ExecutionCancelled,
-    ExecutionError,
-    ExecutionFailed,
-    ExecutionTerminated,
-    ExecutionTimedOut,
     IdempotencyMismatch,
     Refused,
 )
@@ -40,14 +34,11 @@ from holdfast.workflows.callback_keys import new_execution_secret
 from holdfast.workflows.queueing import queueing_of, refuse_if_full, tell_gate
 from holdfast.workflows.record import (
     CANCELLED,
-    COMPENSATION_FAILED,
     DELETED,
     DERIVED_ID_MARK,
     NO_LONGER_AWAITED,
     READY,
     RUNNING,
-    TERMINATED,
-    TIMED_OUT,
     ExecutionRecord,
     Parent,
     are_same,
@@ -61,7 +52,6 @@ from holdfast.workflows.runs import first_revision, first_run
 
 if TYPE_CHECKING:
     from holdfast.clock import Clock
-    from holdfast.failure import ErrorRegistry
     from holdfast.flow.declarations import Queue
     from holdfast.kernel.host import Host
     from holdfast.ports import Home
@@ -381,25 +371,3 @@ def _same_execution(there: Item, workflow: DeclaredWorkflow, order: Launch) -> I
     raise IdempotencyMismatch(
         f"{record.workflow} {record.id!r} was already started with another input. Use another id, or the same input"
     )
-
-
-def outcome_error(status: str, record: ExecutionRecord, errors: ErrorRegistry) -> ExecutionError:
-    """The error for callers that await an execution that ended without a result. Its cause is what the body raised."""
-    error = record.error
-    name, message = (error.type.rpartition(".")[2], error.message) if error is not None else ("", "")
-    if name in ("CancelledError", "ExecutionTerminated"):
-        name = ""  # the status has said it
-    because = f"{name}: {message}" if name else message
-    told = f"{record.workflow} {record.id!r} ended as {status}: {because}"
-    outcome = OUTCOME_ERRORS.get(status, ExecutionFailed)(told, name, message)
-    if error is not None and name:
-        outcome.__cause__ = errors.rebuild(error)
-    return outcome
-
-
-OUTCOME_ERRORS: Final = {
-    CANCELLED: ExecutionCancelled,
-    TIMED_OUT: ExecutionTimedOut,
-    TERMINATED: ExecutionTerminated,
-    COMPENSATION_FAILED: CompensationFailed,
-}

@@ -29,8 +29,8 @@ from holdfast.paging import items
 from holdfast.replay.entries import Cancelled
 from holdfast.replay.journal import SEGMENT_PREFIX
 from holdfast.workflows.ended_outside import Teller, let_expire
-from holdfast.workflows.launch import outcome_error
 from holdfast.workflows.messages import send
+from holdfast.workflows.outcome_error import outcome_error
 from holdfast.workflows.queueing import as_it_waits, tell_gate, tell_left
 from holdfast.workflows.record import (
     CANCELLED,

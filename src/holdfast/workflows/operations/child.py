@@ -20,10 +20,11 @@ from holdfast.kernel.outcomes import Conclusion
 from holdfast.kernel.wake import wake
 from holdfast.replay.delivery import deliver, remind
 from holdfast.replay.program import AnyEffect, Arrival, Effect, Timed
-from holdfast.workflows.launch import cancel_before_start, gave_up, launch, outcome_error
+from holdfast.workflows.launch import cancel_before_start, gave_up, launch
 from holdfast.workflows.live import Live
 from holdfast.workflows.named_children import AwaitedChild
 from holdfast.workflows.once import MayHaveHappened
+from holdfast.workflows.outcome_error import outcome_error
 from holdfast.workflows.queueing import as_it_waits, shared_by, tell_left
 from holdfast.workflows.record import (
     CANCEL,
