@@ -81,6 +81,11 @@ class Publishes(Declares, Protocol):
     def outbox(self) -> Outbox: ...
 
 
+def outbox_of(app: Declares) -> Outbox:
+    """Where an app publishes."""
+    return Outbox(app.name, app.runtime, app.limit_bytes)
+
+
 async def publish(app: Publishes, event: Any, *, id: str | None = None) -> None:
     """Publish an event to its consumers. It is durable when this returns. Inside an actor, a consumer or a tick it is
     published with the commit, or not at all (G5).
