@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def made_when_used(make: Callable[[Any], T]) -> T:
-    """An attribute that ``make`` makes of an instance when it is first asked for. For checkers it is what that makes."""
+    """An attribute that ``make`` makes of an instance when it is first used; for type checkers, what it makes."""
     return cast("T", cached_property(make))
 
 
