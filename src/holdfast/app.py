@@ -4,56 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack
-from functools import partial
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
-from holdfast.coordination.inbox import Sender
-from holdfast.coordination.offload import roomy
-from holdfast.coordination.sealing import SealedOnly, envelope_for, sealed, sealed_shared
-from holdfast.deferred import DeferredModule, made_when_used
+from holdfast.deferred import DeferredModule, LazyModule, made_when_used
 from holdfast.errors import ConfigurationError, InvalidState, IOOutsideStep
 from holdfast.hints import Hint, News
 from holdfast.kernel.limits import Limits
-from holdfast.kernel.listeners import WakeListeners
-from holdfast.kernel.presence import Presence
-from holdfast.kernel.runtime import Hosting, Kept, Runtime
 from holdfast.keys import check_name
-from holdfast.opening import open_home, open_shared
-from holdfast.patterns.blobs import BlobShelf
 from holdfast.patterns.injection import Resources
-from holdfast.ports import Home, Seal
 from holdfast.registrations import Registrations
-from holdfast.runtime.log_context import add_context
-from holdfast.shared import Shared
 from holdfast.telemetry import Telemetry
 from holdfast.workflows import declarations as workflows
 from holdfast.workflows.scope import current_activation
 
 if TYPE_CHECKING:
     from holdfast import executions as looking
+    from holdfast import opening
     from holdfast.asl import declarations as machines
+    from holdfast.coordination.sealing import SealedOnly, envelope
     from holdfast.flow import declarations as queues
     from holdfast.flow import limits as limited
     from holdfast.http import serving
+    from holdfast.kernel.runtime import Runtime
     from holdfast.messaging import declarations as messages
+    from holdfast.opening import OpenHome, OpenShared
+    from holdfast.patterns import blobs as shelf
     from holdfast.patterns import idempotency as keys
     from holdfast.patterns import records, sharing
     from holdfast.patterns.starts import declarations as starts
+    from holdfast.ports import Seal
     from holdfast.runtime import employing, prometheus, sync
     from holdfast.runtime.worker import Worker
 else:
+    opening, envelope = LazyModule("holdfast.opening"), LazyModule("holdfast.coordination.sealing.envelope")
     looking = DeferredModule("holdfast.executions")
     machines = DeferredModule("holdfast.asl.declarations")
     queues, limited = DeferredModule("holdfast.flow.declarations"), DeferredModule("holdfast.flow.limits")
     serving = DeferredModule("holdfast.http.serving")
     messages = DeferredModule("holdfast.messaging.declarations")
-    patterns = ("idempotency", "records", "sharing", "starts.declarations")
-    keys, records, sharing, starts = (DeferredModule(f"holdfast.patterns.{name}") for name in patterns)
+    patterns = ("blobs", "idempotency", "records", "sharing", "starts.declarations")
+    shelf, keys, records, sharing, starts = (DeferredModule(f"holdfast.patterns.{name}") for name in patterns)
     running = ("employing", "prometheus", "sync")
     employing, prometheus, sync = (DeferredModule(f"holdfast.runtime.{name}") for name in running)
 
@@ -63,12 +57,8 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 HOME_VARIABLE: Final = "HOLDFAST_URL"
-CACHE_VARIABLE: Final = "HOLDFAST_CACHE_URL"
 LIMIT_BYTES: Final = INPUT_LIMIT_BYTES
 """The largest encoded input, result or message."""
-
-OpenHome = Callable[[], Coroutine[Any, Any, Home]]
-OpenShared = Callable[[], Shared]
 
 
 class App:
@@ -104,6 +94,8 @@ class App:
 
     outbox = made_when_used(messages.outbox_of)
     """Publishes events in the transaction of your own SQL, and lists those that wait to be sent."""
+    blobs = made_when_used(shelf.shelf_of)
+    """Stores bytes that are too large for a value, and names them."""
 
     def __init__(
         self,
@@ -121,8 +113,6 @@ class App:
         self.name = name
         self.registry = Registrations(name)
         self.resources = Resources()
-        self.blobs = BlobShelf(self.runtime)
-        """Stores bytes that are too large for a value, and names them."""
         self.telemetry = Telemetry()
         """Counts the events of this process, and tells them to subscribers."""
         self.published = ""
@@ -133,7 +123,7 @@ class App:
         self._limit_bytes = limit_bytes
         self._clock = clock or SystemClock()
         self._seal = seal
-        self.envelope = None if seal is None else envelope_for(seal)
+        self.envelope = None if seal is None else envelope.envelope_for(seal)
         self._runtime: Runtime | None = None
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -243,8 +233,8 @@ class App:
             self._loop, self._opening = loop, asyncio.Lock()
         async with self._opening:
             if self._runtime is None:
-                add_context()
-                self._runtime = await self._open(loop)
+                custom = self._home if callable(self._home) else None
+                self._runtime = await opening.open_runtime(self, custom, self._cache, self._heard)
             self._users += 1
         return self
 
@@ -262,56 +252,7 @@ class App:
             async with self._opening:  # it may have been opened again, and no second home is opened next to it
                 if self._users == 0 and self._runtime is runtime:
                     self._runtime = None
-                    await _close(runtime)
-
-    async def _open(self, loop: asyncio.AbstractEventLoop) -> Runtime:
-        shared = self._open_shared()
-        try:
-            home = await self._open_home()
-        except BaseException:
-            if shared.cache is not None:
-                await shared.cache.close()
-            raise
-        runtime = Runtime(
-            home=home,
-            clock=self._clock,
-            limits=self._limits,
-            limit_bytes=self._limit_bytes,
-            telemetry=self.telemetry,
-            registry=self.registry,
-            shared=shared,
-            loop=loop,
-            sender=Sender(self._clock),
-            presence=Presence(home),
-            wake_listeners=WakeListeners(),
-            hosting=Hosting(),
-            kept=Kept(),
-        )
-        try:
-            home.doorbell.listen(self._heard)
-        except BaseException:
-            await _close(runtime)
-            raise
-        return runtime
-
-    async def _open_home(self) -> Home:
-        if callable(self._home):
-            bare = await self._home()
-        else:
-            emit = self.telemetry.emit
-            bare = await open_home(self.home_url, clock=self._clock, tell=emit, published=self.published)
-        enlarge = partial(roomy, clock=self._clock, limit_bytes=self._limit_bytes)
-        if self.envelope is None:
-            return enlarge(bare)
-        return sealed(bare, self.envelope, partial(enlarge, refused=()))
-
-    def _open_shared(self) -> Shared:
-        if callable(self._cache):
-            shared = self._cache()
-        else:
-            url = self._cache or os.environ.get(CACHE_VARIABLE)
-            shared = Shared() if url is None else open_shared(url, self.name)
-        return shared if self.envelope is None else sealed_shared(shared, self.envelope)
+                    await opening.close_runtime(runtime)
 
     def _heard(self, hint: Hint) -> None:
         if self._runtime is None:
@@ -319,11 +260,3 @@ class App:
         self._runtime.wake_listeners.heard(hint.partition if isinstance(hint, News) else hint)
         if self.employed is not None:
             self.employed.sweeper.heard(hint)
-
-
-async def _close(runtime: Runtime) -> None:
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(runtime.home.store.close)
-        stack.push_async_callback(runtime.home.doorbell.close)
-        if runtime.shared.cache is not None:
-            stack.push_async_callback(runtime.shared.cache.close)
