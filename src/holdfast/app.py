@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
@@ -51,9 +51,6 @@ else:
     running = ("employing", "prometheus", "sync")
     employing, prometheus, sync = (DeferredModule(f"holdfast.runtime.{name}") for name in running)
 
-P = ParamSpec("P")
-R = TypeVar("R")
-T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 HOME_VARIABLE: Final = "HOLDFAST_URL"
@@ -90,7 +87,7 @@ class App:
     state_machine, state_machines = machines.state_machine, machines.state_machines
     queue, limit, prometheus = queues.queue, limited.limit, prometheus.prometheus
     sync, asgi, lambda_handler = sync.sync, serving.asgi, serving.lambda_handler
-    run, worker, employ = employing.run, employing.worker, employing.employ
+    run, worker = employing.run, employing.worker
 
     outbox = made_when_used(messages.outbox_of)
     """Publishes events in the transaction of your own SQL, and lists those that wait to be sent."""
