@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.http import serving
     from holdfast.kernel.runtime import Runtime
     from holdfast.messaging import declarations as messages
+    from holdfast.messaging import publishing
     from holdfast.opening import OpenHome, OpenShared
     from holdfast.patterns import blobs as shelf
     from holdfast.patterns import idempotency as keys
@@ -46,6 +47,7 @@ else:
     queues, limited = DeferredModule("holdfast.flow.declarations"), DeferredModule("holdfast.flow.limits")
     serving = DeferredModule("holdfast.http.serving")
     messages = DeferredModule("holdfast.messaging.declarations")
+    publishing = DeferredModule("holdfast.messaging.publishing")
     patterns = ("blobs", "idempotency", "records", "sharing", "starts.declarations")
     shelf, keys, records, sharing, starts = (DeferredModule(f"holdfast.patterns.{name}") for name in patterns)
     running = ("employing", "prometheus", "sync")
@@ -89,7 +91,7 @@ class App:
     sync, asgi, lambda_handler = sync.sync, serving.asgi, serving.lambda_handler
     run, worker = employing.run, employing.worker
 
-    outbox = made_when_used(messages.outbox_of)
+    outbox = made_when_used(publishing.outbox_of)
     """Publishes events in the transaction of your own SQL, and lists those that wait to be sent."""
     blobs = made_when_used(shelf.shelf_of)
     """Stores bytes that are too large for a value, and names them."""

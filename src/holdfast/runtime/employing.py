@@ -10,7 +10,8 @@ from holdfast.actors.model import Actors
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidState
 from holdfast.flow.gates import check_queues
-from holdfast.messaging.declarations import Publishes, arm_schedules, begin_messaging
+from holdfast.messaging.beginning import arm_schedules, begin_messaging
+from holdfast.messaging.publishing import Publishes
 from holdfast.runtime.collecting import collected_after
 from holdfast.runtime.loops import run_worker
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested

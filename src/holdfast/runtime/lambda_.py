@@ -21,7 +21,8 @@ from holdfast.errors import StoreUnavailable, WaitTimeout
 from holdfast.kernel.dispatch import Dispatcher
 from holdfast.kernel.host import quiet
 from holdfast.kernel.wakeups import Invocations
-from holdfast.messaging.declarations import arm_schedules, take_from_bus
+from holdfast.messaging.arrivals import take_from_bus
+from holdfast.messaging.beginning import arm_schedules
 from holdfast.metrics import MetricLines
 from holdfast.ports import WakeUp
 from holdfast.runtime.batches import Batch, batch_of, handle, take_wake_up
