@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -54,6 +55,8 @@ async def open_runtime(
 ) -> Runtime:
     """Open an app: its home by ``home``, else by its URL. Hints of the home go to ``heard``."""
     add_context()
+    if app.registry.workflows:
+        import_module("holdfast.workflows.handle")  # now, and not in the first call that starts or awaits one of them
     shared = _shared_of(app, cache)
     try:
         opened = await _home_of(app, home)
