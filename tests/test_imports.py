@@ -28,11 +28,14 @@ NOT_LOADED = [
 ]
 """What `import holdfast` must not load: backends, servers, the command line, and whatever is slow to import."""
 
-MODULES_AT_MOST = 40
+MODULES_AT_MOST = 35
 """How many modules `import holdfast` may load on top of a bare interpreter: the noise-free twin of its 50 ms."""
 
-OURS_AT_MOST = 285
-"""How many of our own modules an app loads that has nothing yet."""
+OURS_AT_MOST = 80
+"""How many of our own modules an app with a workflow and a step loads, before it is opened."""
+
+OURS_AT_WORK_AT_MOST = 255
+"""How many its worker has loaded once it has run the workflow, with those of the store."""
 
 
 def in_a_fresh_interpreter(code: str, folder: Path) -> dict[str, list[str]]:
@@ -61,17 +64,92 @@ def test_a_bare_import_loads_few_modules(bare_import: list[str]) -> None:
     assert len(bare_import) <= MODULES_AT_MOST, bare_import
 
 
-def test_the_app_loads_no_backend_and_no_pattern_that_is_not_used(tmp_path: Path) -> None:
-    loaded = in_a_fresh_interpreter("import holdfast\nholdfast.App('shop')", tmp_path)["loaded"]
-    ours = [name for name in loaded if name.startswith("holdfast.")]
-    assert len(ours) <= OURS_AT_MOST, ours
-    deferred = ("cached", "idempotent", "lease", "projection", "session", "starts")
-    assert not {f"holdfast.patterns.{name}" for name in deferred} & set(ours)
-    assert "holdfast.coordination.stream" not in ours
+DECLARED = """
+import holdfast as hf
+
+app = hf.App("shop")
+
+
+@app.step
+async def charge(order: str) -> str:
+    return order
+
+
+@app.workflow
+async def checkout(order: str) -> str:
+    return await charge(order)
+"""
+
+AT_WORK = """
+import asyncio
+
+
+async def main():
+    async with app.worker():
+        assert await checkout("o-1") == "o-1"
+
+
+asyncio.run(main())
+"""
+
+
+def ours(loaded: list[str]) -> list[str]:
+    return [name for name in loaded if name.startswith("holdfast.")]
+
+
+def parts_of(loaded: list[str]) -> set[str]:
+    """The parts of Holdfast that are among the modules."""
+    return {name.split(".")[1] for name in ours(loaded)}
+
+
+def test_an_app_that_only_declares_a_workflow_loads_nothing_that_opens_starts_or_runs_it(tmp_path: Path) -> None:
+    loaded = in_a_fresh_interpreter(DECLARED, tmp_path)["loaded"]
+    assert len(ours(loaded)) <= OURS_AT_MOST, ours(loaded)
+    assert not parts_of(loaded) & {
+        "actors",
+        "asl",
+        "backends",
+        "coordination",
+        "http",
+        "messaging",
+        "opening",
+        "runtime",
+    }
+    run_it = {f"holdfast.workflows.{name}" for name in ("execution", "handle", "launch", "operations", "programs")}
+    assert not run_it & set(loaded)
+    assert not {"holdfast.flow.declarations", "holdfast.flow.limits"} & set(loaded), "it has no queue and no limit"
     heavy = {"apsw", "boto3", "botocore", "click", "jinja2", "redis", "starlette", "uvicorn"}
-    assert not heavy & set(loaded)
-    assert not [name for name in loaded if name.startswith("holdfast.backends.")]
+    slow = {"pathlib", "sysconfig", "urllib", "zoneinfo"}
+    assert not (heavy | slow) & {name.split(".")[0] for name in loaded}
     assert not list(tmp_path.iterdir()), "an App opens nothing"
+
+
+def test_a_worker_of_workflows_alone_turns_no_actors_and_declares_no_messages(tmp_path: Path) -> None:
+    loaded = in_a_fresh_interpreter(DECLARED + AT_WORK, tmp_path)["loaded"]
+    assert len(ours(loaded)) <= OURS_AT_WORK_AT_MOST, ours(loaded)
+    assert not [name for name in loaded if name.startswith(("holdfast.actors.turn", "holdfast.actors.calling"))]
+    assert not {"holdfast.actors.definition", "holdfast.messaging.declarations"} & set(loaded)
+    assert not parts_of(loaded) & {"asl", "bulk", "executions", "http"}
+
+
+OPENED_FIRST = """
+import asyncio
+import sys
+
+
+async def main():
+    async with app.worker():
+        before_the_call = set(sys.modules)
+        await checkout("o-1")
+        answer.extend(sorted(set(sys.modules) - before_the_call))
+
+
+asyncio.run(main())
+"""
+
+
+def test_the_first_call_of_an_open_app_loads_nothing(tmp_path: Path) -> None:
+    assert in_a_fresh_interpreter(DECLARED + OPENED_FIRST, tmp_path)["answer"] == []
 
 
 def test_the_command_line_loads_no_client_of_aws_or_redis(tmp_path: Path) -> None:

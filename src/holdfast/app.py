@@ -4,77 +4,60 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from holdfast import executions as looking
-from holdfast.actors.admin.handle import ActorHandle
-from holdfast.actors.admin.listing import ParkedPage, list_parked
-from holdfast.actors.model import Actors
-from holdfast.asl.declarations import state_machine, state_machines
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
-from holdfast.coordination.inbox import Sender
-from holdfast.coordination.offload import roomy
-from holdfast.coordination.sealing import SealedOnly, envelope_for, sealed, sealed_shared
-from holdfast.deferred import DeferredModule
-from holdfast.duration import Duration, seconds
+from holdfast.deferred import DeferredModule, LazyModule, made_when_used
 from holdfast.errors import ConfigurationError, InvalidState, IOOutsideStep
-from holdfast.flow.declarations import queue
-from holdfast.flow.gates import check_queues
-from holdfast.flow.limits import limit
 from holdfast.hints import Hint, News
-from holdfast.http import serving
 from holdfast.kernel.limits import Limits
-from holdfast.kernel.listeners import WakeListeners
-from holdfast.kernel.model import Model
-from holdfast.kernel.presence import Presence
-from holdfast.kernel.runtime import Hosting, Kept, Runtime
-from holdfast.kernel.wakeups import Wakeups
 from holdfast.keys import check_name
-from holdfast.messaging import declarations as messages
-from holdfast.messaging.declarations import arm_schedules, begin_messaging
-from holdfast.messaging.publishing import Outbox
-from holdfast.opening import open_home, open_shared
-from holdfast.patterns.blobs import BlobShelf
 from holdfast.patterns.injection import Resources
-from holdfast.ports import Home, Seal
 from holdfast.registrations import Registrations
-from holdfast.runtime.collecting import collected_after
-from holdfast.runtime.log_context import add_context
-from holdfast.runtime.loops import run_worker
-from holdfast.runtime.prometheus import prometheus
-from holdfast.runtime.sync import sync as sync_bridge
-from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
-from holdfast.shared import Shared
 from holdfast.telemetry import Telemetry
 from holdfast.workflows import declarations as workflows
 from holdfast.workflows.scope import current_activation
-from holdfast.workflows.waiting_turn import begin_gates
 
 if TYPE_CHECKING:
+    from holdfast import executions as looking
+    from holdfast import opening
+    from holdfast.asl import declarations as machines
+    from holdfast.coordination.sealing import SealedOnly, envelope
+    from holdfast.flow import declarations as queues
+    from holdfast.flow import limits as limited
+    from holdfast.http import serving
+    from holdfast.kernel.runtime import Runtime
+    from holdfast.messaging import declarations as messages
+    from holdfast.messaging import publishing
+    from holdfast.opening import OpenHome, OpenShared
+    from holdfast.patterns import blobs as shelf
     from holdfast.patterns import idempotency as keys
     from holdfast.patterns import records, sharing
     from holdfast.patterns.starts import declarations as starts
+    from holdfast.ports import Seal
+    from holdfast.runtime import employing, prometheus, sync
+    from holdfast.runtime.worker import Worker
 else:
-    patterns = ("idempotency", "records", "sharing", "starts.declarations")
-    keys, records, sharing, starts = (DeferredModule(f"holdfast.patterns.{name}") for name in patterns)
+    opening, envelope = LazyModule("holdfast.opening"), LazyModule("holdfast.coordination.sealing.envelope")
+    looking = DeferredModule("holdfast.executions")
+    machines = DeferredModule("holdfast.asl.declarations")
+    queues, limited = DeferredModule("holdfast.flow.declarations"), DeferredModule("holdfast.flow.limits")
+    serving = DeferredModule("holdfast.http.serving")
+    messages = DeferredModule("holdfast.messaging.declarations")
+    publishing = DeferredModule("holdfast.messaging.publishing")
+    patterns = ("blobs", "idempotency", "records", "sharing", "starts.declarations")
+    shelf, keys, records, sharing, starts = (DeferredModule(f"holdfast.patterns.{name}") for name in patterns)
+    running = ("employing", "prometheus", "sync")
+    employing, prometheus, sync = (DeferredModule(f"holdfast.runtime.{name}") for name in running)
 
-P = ParamSpec("P")
-R = TypeVar("R")
-T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 HOME_VARIABLE: Final = "HOLDFAST_URL"
-CACHE_VARIABLE: Final = "HOLDFAST_CACHE_URL"
 LIMIT_BYTES: Final = INPUT_LIMIT_BYTES
 """The largest encoded input, result or message."""
-
-OpenHome = Callable[[], Coroutine[Any, Any, Home]]
-OpenShared = Callable[[], Shared]
 
 
 class App:
@@ -102,10 +85,16 @@ class App:
     cache, session, resource = sharing.cache, sharing.session, sharing.resource
     debounce, collect, single, throttle = starts.debounce, starts.collect, starts.single, starts.throttle
     handle, callback, executions, select = looking.handle, looking.callback, looking.executions, looking.select
-    list_actors = looking.actors
-    state_machine, state_machines = state_machine, state_machines
-    queue, limit, prometheus = queue, limit, prometheus
-    sync, asgi, lambda_handler = sync_bridge, serving.asgi, serving.lambda_handler
+    actor, list_actors, parked = looking.actor, looking.actors, looking.parked
+    state_machine, state_machines = machines.state_machine, machines.state_machines
+    queue, limit, prometheus = queues.queue, limited.limit, prometheus.prometheus
+    sync, asgi, lambda_handler = sync.sync, serving.asgi, serving.lambda_handler
+    run, worker = employing.run, employing.worker
+
+    outbox = made_when_used(publishing.outbox_of)
+    """Publishes events in the transaction of your own SQL, and lists those that wait to be sent."""
+    blobs = made_when_used(shelf.shelf_of)
+    """Stores bytes that are too large for a value, and names them."""
 
     def __init__(
         self,
@@ -123,20 +112,17 @@ class App:
         self.name = name
         self.registry = Registrations(name)
         self.resources = Resources()
-        self.outbox = Outbox(name, self.runtime, limit_bytes)
-        """Publishes events in the transaction of your own SQL, and lists those that wait to be sent."""
-        self.blobs = BlobShelf(self.runtime)
-        """Stores bytes that are too large for a value, and names them."""
         self.telemetry = Telemetry()
         """Counts the events of this process, and tells them to subscribers."""
         self.published = ""
+        self.employed: Worker | None = None
         self._home = home
         self._cache = cache
         self._limits = limits or Limits()
         self._limit_bytes = limit_bytes
         self._clock = clock or SystemClock()
         self._seal = seal
-        self.envelope = None if seal is None else envelope_for(seal)
+        self.envelope = None if seal is None else envelope.envelope_for(seal)
         self._runtime: Runtime | None = None
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -170,14 +156,6 @@ class App:
         return self.resources.inject(function)
 
     # ── Using ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def actor(self, actor: str, key: str) -> ActorHandle:
-        """A handle on an actor, by its class's name: inspect it, delete it, repair it."""
-        return ActorHandle(actor, key, self.runtime)
-
-    async def parked(self, actor: str | None = None, *, after: str | None = None, limit: int = 100) -> ParkedPage:
-        """List the parked messages of actors and consumers, in the order they were sent, a page at a time."""
-        return await list_parked(self.runtime(), actor, after=after, limit=limit)
 
     def runtime(self) -> Runtime:
         """The open app. Raises ``ConfigurationError`` if it is not open, ``IOOutsideStep`` inside a workflow body."""
@@ -254,8 +232,8 @@ class App:
             self._loop, self._opening = loop, asyncio.Lock()
         async with self._opening:
             if self._runtime is None:
-                add_context()
-                self._runtime = await self._open(loop)
+                custom = self._home if callable(self._home) else None
+                self._runtime = await opening.open_runtime(self, custom, self._cache, self._heard)
             self._users += 1
         return self
 
@@ -273,128 +251,11 @@ class App:
             async with self._opening:  # it may have been opened again, and no second home is opened next to it
                 if self._users == 0 and self._runtime is runtime:
                     self._runtime = None
-                    await _close(runtime)
-
-    async def _open(self, loop: asyncio.AbstractEventLoop) -> Runtime:
-        shared = self._open_shared()
-        try:
-            home = await self._open_home()
-        except BaseException:
-            if shared.cache is not None:
-                await shared.cache.close()
-            raise
-        runtime = Runtime(
-            home=home,
-            clock=self._clock,
-            limits=self._limits,
-            limit_bytes=self._limit_bytes,
-            telemetry=self.telemetry,
-            registry=self.registry,
-            shared=shared,
-            loop=loop,
-            sender=Sender(self._clock),
-            presence=Presence(home),
-            wake_listeners=WakeListeners(),
-            hosting=Hosting(),
-            kept=Kept(),
-        )
-        try:
-            home.doorbell.listen(self._heard)
-        except BaseException:
-            await _close(runtime)
-            raise
-        return runtime
-
-    async def _open_home(self) -> Home:
-        if callable(self._home):
-            bare = await self._home()
-        else:
-            emit = self.telemetry.emit
-            bare = await open_home(self.home_url, clock=self._clock, tell=emit, published=self.published)
-        enlarge = partial(roomy, clock=self._clock, limit_bytes=self._limit_bytes)
-        if self.envelope is None:
-            return enlarge(bare)
-        return sealed(bare, self.envelope, partial(enlarge, refused=()))
-
-    def _open_shared(self) -> Shared:
-        if callable(self._cache):
-            shared = self._cache()
-        else:
-            url = self._cache or os.environ.get(CACHE_VARIABLE)
-            shared = Shared() if url is None else open_shared(url, self.name)
-        return shared if self.envelope is None else sealed_shared(shared, self.envelope)
+                    await opening.close_runtime(runtime)
 
     def _heard(self, hint: Hint) -> None:
         if self._runtime is None:
             return
         self._runtime.wake_listeners.heard(hint.partition if isinstance(hint, News) else hint)
-        if self._worker is not None:
-            self._worker.sweeper.heard(hint)
-
-    _worker: Worker | None = None
-
-    @asynccontextmanager
-    async def worker(
-        self, *, grace: Duration = DEFAULT_GRACE_SECONDS, limits: Limits | None = None
-    ) -> AsyncGenerator[App]:
-        """Open the app and work on its executions in this process until the block ends; within ``limits`` of its own,
-        if it has some.
-        """
-        grace_seconds, limits = seconds(grace), limits or self._limits
-        with collected_after(limits.collect_after):
-            async with self.employ(limits) as worker:
-                try:
-                    await worker.start()
-                    await arm_schedules(self)
-                    check_queues(self.runtime())
-                    yield self
-                finally:
-                    await worker.stop(grace_seconds)
-
-    @asynccontextmanager
-    async def employ(self, limits: Limits, later: Callable[[Home], Wakeups] | None = None) -> AsyncGenerator[Worker]:
-        """Open the app with a worker that the caller starts and stops, as a runtime does. Use ``worker``."""
-        async with self:
-            if self._worker is not None:
-                raise InvalidState(f"app {self.name!r} already has a worker in this process")
-            publishes = any(step.policy.transactional for step in self.registry.steps.values())
-            runtime = self.runtime()
-            messaging = await begin_messaging(self, publishes=publishes)
-            models: list[Model] = [Actors(runtime), *messaging, await begin_gates(runtime)]
-            self._worker = Worker(runtime, models, limits, later and later(runtime.home))
-            try:
-                yield self._worker
-            finally:
-                self._worker = None
-
-    @overload
-    def run(self, main: Coroutine[Any, Any, T], /, *, grace: Duration = ...) -> T: ...
-    @overload
-    def run(self, main: None = None, /, *, grace: Duration = ...) -> None: ...
-    def run(
-        self, main: Coroutine[Any, Any, T] | None = None, /, *, grace: Duration = DEFAULT_GRACE_SECONDS
-    ) -> T | None:
-        """Work until SIGTERM or Ctrl-C; or, given a coroutine, until that is done, and answer its result. On uvloop, if
-        that is installed and ``HOLDFAST_LOOP`` is not ``asyncio``.
-
-        Raises ``StoreUnusable`` if the home cannot be used any more: its file was deleted, say.
-        """
-
-        async def serve() -> T | None:
-            async with self.worker(grace=grace):
-                assert self._worker is not None
-                return await self._worker.until(stop_requested() if main is None else main)
-
-        try:
-            return run_worker(serve())
-        finally:
-            if main is not None:
-                main.close()  # if the home could not be opened, it has not begun
-
-
-async def _close(runtime: Runtime) -> None:
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(runtime.home.store.close)
-        stack.push_async_callback(runtime.home.doorbell.close)
-        if runtime.shared.cache is not None:
-            stack.push_async_callback(runtime.shared.cache.close)
+        if self.employed is not None:
+            self.employed.sweeper.heard(hint)

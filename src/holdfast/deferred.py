@@ -1,9 +1,33 @@
-"""Methods whose module is imported when one of them is first asked for."""
+"""Modules that are imported when something in them is first asked for: by a function, or as a method of a class.
+
+Type checkers read the imports themselves, which stand under ``TYPE_CHECKING``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+
+
+def made_when_used(make: Callable[[Any], T]) -> T:
+    """An attribute that ``make`` makes of an instance when it is first used; for type checkers, what it makes."""
+    return cast("T", cached_property(make))
+
+
+class LazyModule:
+    """Stands for a module where functions use it: what they have asked for once is an attribute from then on."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(import_module(self._module), name)
+        setattr(self, name, found)
+        return found
 
 
 class DeferredModule:
@@ -22,12 +46,19 @@ class DeferredMethod:
     def __init__(self, module: str, function: str) -> None:
         self._module, self._function = module, function
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself: for what keeps it to call it once, such as ``cached_property``."""
+        return self._found()(*args, **kwargs)
+
     def __set_name__(self, owner: type, name: str) -> None:
         """Python says of which class it is a method, and under which name."""
         self._owner, self._name = owner, name
 
     def __get__(self, instance: object, owner: type) -> Any:
         """The function, bound if it is asked for of an instance."""
-        function = getattr(import_module(self._module), self._function)
+        function = self._found()
         setattr(self._owner, self._name, function)
         return function if instance is None else function.__get__(instance, owner)
+
+    def _found(self) -> Any:
+        return getattr(import_module(self._module), self._function)

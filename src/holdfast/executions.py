@@ -1,4 +1,4 @@
-"""What an app offers to look at its executions from outside, and to change them: one, or all that are chosen."""
+"""What an app offers to look at its executions and actors from outside, and to change them: one, or all chosen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.actors.admin.listing import ActorPage, list_actors
+from holdfast.actors.admin.handle import ActorHandle
+from holdfast.actors.admin.listing import ActorPage, ParkedPage, list_actors, list_parked
 from holdfast.bulk import Chosen
 from holdfast.client import CallbackHandle, StatusPage, list_executions
 from holdfast.client import select as selection_of
@@ -65,6 +66,16 @@ async def executions(  # noqa: PLR0913 - one for each thing to find them by
         scan=scan,
     )
     return await list_executions(app.runtime(), selection, after=after, limit=limit)
+
+
+def actor(app: Declares, actor: str, key: str) -> ActorHandle:
+    """A handle on an actor, by its class's name: inspect it, delete it, repair it."""
+    return ActorHandle(actor, key, app.runtime)
+
+
+async def parked(app: Declares, actor: str | None = None, *, after: str | None = None, limit: int = 100) -> ParkedPage:
+    """List the parked messages of actors and consumers, in the order they were sent, a page at a time."""
+    return await list_parked(app.runtime(), actor, after=after, limit=limit)
 
 
 async def actors(

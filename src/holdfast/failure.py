@@ -12,12 +12,12 @@ import builtins
 import concurrent.futures
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, Final, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+import holdfast
 from holdfast import errors
 from holdfast.codec.typed import Codec, codec_for
 from holdfast.containment import origin_of
@@ -41,9 +41,9 @@ NOTES_LIMIT: Final = 8
 RAISED_AT: Final = "It was raised at (most recent call last):"
 """How the note begins that an error made from a record has: its traceback was left where it was raised."""
 
-_PACKAGE: Final = Path(__file__).parent
-_FRAMES_LEFT_OUT: Final = tuple(f"{Path(module.__file__ or '').parent}/" for module in (asyncio, concurrent.futures))
-_USERS_WITHIN: Final = tuple(f"{_PACKAGE / name}/" for name in ("chaos", "demo", "testing"))
+_PACKAGE: Final = holdfast.__path__[0]
+_FRAMES_LEFT_OUT: Final = tuple(f"{package.__path__[0]}/" for package in (asyncio, concurrent.futures))
+_USERS_WITHIN: Final = tuple(f"{_PACKAGE}/{name}/" for name in ("chaos", "demo", "testing"))
 """Programs of ours that are written as users write theirs."""
 
 _CUT: Final = "… (cut)"

@@ -7,8 +7,14 @@ import re
 import shlex
 import sys
 import traceback
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from holdfast.deferred import LazyModule
+
+if TYPE_CHECKING:
+    import pathlib
+else:  # few processes tell where code is
+    pathlib = LazyModule("pathlib")
 
 ONE_BYTE: Final = 0xFF
 ASTRAL: Final = 0x10000
@@ -115,17 +121,19 @@ def told_place(file: str, line: int) -> str:
 
 
 def _told_file(file: str) -> str:
-    path = Path(file)
+    path = pathlib.Path(file)
     if not path.is_absolute():
         return file
-    folders = [folder for folder in map(Path, [*sys.path, _current_folder()]) if folder.name and folder in path.parents]
+    folders = [
+        folder for folder in map(pathlib.Path, [*sys.path, _current_folder()]) if folder.name and folder in path.parents
+    ]
     nearest = max(folders, key=lambda folder: len(folder.parts), default=path.parent)
     return path.relative_to(nearest).as_posix()
 
 
 def _current_folder() -> str:
     try:
-        return str(Path.cwd())
+        return str(pathlib.Path.cwd())
     except OSError:  # it has been deleted
         return ""
 

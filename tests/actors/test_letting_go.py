@@ -124,7 +124,7 @@ def test_a_message_that_comes_between_the_commit_and_the_end_of_a_process_is_fou
             calling = asyncio.create_task(desk.at("d").nothing())
             await stop.wait()
             await hf.send(same.at("d").hear, "hello")
-            ending = asyncio.create_task(app._worker.host.drain(5.0))
+            ending = asyncio.create_task(app.employed.host.drain(5.0))
             await asyncio.sleep(0)
             sent.set()
             await ending

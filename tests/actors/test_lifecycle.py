@@ -63,7 +63,7 @@ async def test_an_actor_that_left_memory_comes_back_as_it_was(world, eventually)
         for n in range(1, 4):
             for key in "abcde":
                 assert await counter.at(key).add() == n
-                await eventually(lambda: len(app._worker.host.entities) <= 1)
+                await eventually(lambda: len(app.employed.host.entities) <= 1)
         assert app.telemetry.counts["evicted"] >= 10
         assert await counter.at("b").key_of_mine() == "b"
 
@@ -213,7 +213,7 @@ async def test_a_call_that_runs_when_its_process_is_fenced_out_is_not_left_waiti
     async with stale.worker(), fresh.worker():
         late = [asyncio.create_task(here.at("c").slowly()) for _ in range(3)]
         await paused.wait()
-        entity = stale._worker.host.entities["actor#Counter#c"]
+        entity = stale.employed.host.entities["actor#Counter#c"]
         head = await stale.runtime().home.store.get(entity.partition)
         await stale.runtime().home.store.write(  # somebody takes it over behind its back, and lets go of it
             Update(partition=entity.partition, owner=None, lease_until=None, add_epoch=1, due_at=head.lease_until)

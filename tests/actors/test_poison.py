@@ -238,7 +238,7 @@ async def test_a_message_that_kills_its_process_is_found(kind, errors_expected):
                 if killer.died.is_set():
                     killer.died.clear()
                     deaths += 1
-                    app._worker.abandon()
+                    app.employed.abandon()
                     continue
                 assert await last.at("b").work() == 2
             break
@@ -267,5 +267,5 @@ async def test_which_errors_are_tried_again_says_nothing_about_deaths(retry, err
             async with app.worker():
                 await killer.died.wait()
                 killer.died.clear()
-                app._worker.abandon()
+                app.employed.abandon()
         assert await client.actor("Bomb", "b").parked() == ()

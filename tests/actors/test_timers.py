@@ -240,7 +240,7 @@ async def test_a_lost_hint_is_repaired_by_the_sweep(place):
         await alarm.at("a").set(60)
         due = place.now() + 60
         await asyncio.sleep(30)
-        app._worker.host.wakeups.cancel_all()
+        app.employed.host.wakeups.cancel_all()
         await asyncio.sleep(60)
         ((_, at),) = await alarm.at("a").all()
         assert due <= at <= due + 5.1

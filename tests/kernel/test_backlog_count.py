@@ -114,8 +114,8 @@ async def test_an_empty_status_is_no_status(place: Place, monkeypatch: pytest.Mo
 async def test_a_worker_tells_when_it_starts_and_then_once_a_minute(place: Place) -> None:
     async with place.app().worker() as app:
         assert len(place.told) == 1
-        assert app._worker is not None
-        sweep = app._worker.sweeper._sweep_again
+        assert app.employed is not None
+        sweep = app.employed.sweeper._sweep_again
         await sweep()
         place.clock.ms += BACKLOG_MS - 1
         await sweep()

@@ -255,7 +255,7 @@ async def test_a_relay_in_memory_is_told_at_once_by_other_processes(place):
     async with holder.worker(), other:
         await holder.publish(Placed("0"))
         await asyncio.sleep(1)
-        relay = holder._worker.host.entities[OUTBOX]
+        relay = holder.employed.host.entities[OUTBOX]
         assert isinstance(relay, Relay)
         assert relay.held
         await other.publish(Placed("1"))

@@ -10,8 +10,7 @@ from msgspec import Raw
 
 import holdfast as hf
 from holdfast.backends.memory import MemoryBus
-from holdfast.messaging.arrivals import IncomingEvent
-from holdfast.messaging.declarations import take_from_bus
+from holdfast.messaging.arrivals import IncomingEvent, take_from_bus
 from holdfast.testing import with_bus
 from holdfast.tracing import here, within
 

@@ -80,7 +80,7 @@ async def test_after_a_failed_flush_nothing_follows():
         (store,) = stores
         await store.under_way.wait()  # with the result of the first
         may_end.set()
-        entity = app._worker.host.entities["wf#job#j"]
+        entity = app.employed.host.entities["wf#job#j"]
         async with asyncio.timeout(60):
             while not entity.work.pending:  # the third is asked for, and waits for the flush
                 await asyncio.sleep(0)

@@ -59,7 +59,7 @@ async def until(check):
 
 
 def resident(app):
-    return [partition for partition, entity in app._worker.host.entities.items() if entity.work is not None]
+    return [partition for partition, entity in app.employed.host.entities.items() if entity.work is not None]
 
 
 async def test_the_least_recently_used_leaves_first(make, ran):
@@ -334,7 +334,7 @@ async def test_a_turn_that_fails_is_logged_by_type_and_frames_and_made_again(mak
     card = "-".join(["4111"] * 4)
     async with app.worker():
         handle = await job.start(id="j")
-        host = app._worker.host
+        host = app.employed.host
         await until(lambda: host.entities)
         (entity,) = host.entities.values()
         try:

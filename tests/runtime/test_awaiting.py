@@ -125,7 +125,7 @@ async def test_a_request_outlives_a_worker_that_dies(town):
             await town.start(town.there, "other", "o")
             waits = await town.start(town.here, "waits", "w")
             await eventually(town.notes)
-            town.there._worker.abandon()
+            town.there.employed.abandon()
         async with town.app(KEEPS).worker():
             await town.here.handle("other", "o").signal("word", "hello")
             assert await waits.result("60s") == ["hello"]

@@ -69,12 +69,12 @@ async def test_a_living_worker_is_not_taken_over_from_because_the_bells_were_rem
         handle = await job.start(id="1")
         assert await begun.get() == "one"
         shutil.rmtree(tmp_path / "shop.db-bells")
-        assert two._worker is not None
+        assert two.employed is not None
         async with asyncio.timeout(60):
             for _ in range(2):  # with the bells missing, and when they are back
-                await two._worker.sweeper.sweep(two.limits.lease_ms + 1)
-                await two._worker.sweeper._sweep_again()
-                await quiet(two._worker.host)
+                await two.employed.sweeper.sweep(two.limits.lease_ms + 1)
+                await two.employed.sweeper._sweep_again()
+                await quiet(two.employed.host)
         goes_on.set()
         assert await handle == "one"
         assert begun.empty()
@@ -188,7 +188,7 @@ class TestReplacedFile:
             (tmp_path / "shop.db").unlink()
             async with asyncio.timeout(60):
                 with pytest.raises(StoreUnusable, match=r"shop\.db was deleted"):
-                    await app._worker.until(asyncio.Event().wait())
+                    await app.employed.until(asyncio.Event().wait())
             with pytest.raises(StoreUnusable, match=r"shop\.db was deleted"):
                 await job.start()
         assert any("store_unusable" in record.getMessage() for record in caplog.records)

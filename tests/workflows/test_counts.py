@@ -221,7 +221,7 @@ async def test_the_heartbeat_of_an_idle_worker_is_one_statement_a_sweep(world):
     async with app.worker():
         await job()
         sweeps = []
-        sweep = app._worker.sweeper.sweep
+        sweep = app.employed.sweeper.sweep
 
         async def counted(horizon_ms, **options):
             before = counts.look()[1]
@@ -229,7 +229,7 @@ async def test_the_heartbeat_of_an_idle_worker_is_one_statement_a_sweep(world):
             sweeps.append((before, counts.look()))
 
         counts = Counts(app)
-        app._worker.sweeper.sweep = counted
+        app.employed.sweeper.sweep = counted
         while len(sweeps) < 3:
             await asyncio.sleep(0.005)
     for between, (commits, statements) in sweeps:

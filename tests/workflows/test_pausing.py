@@ -22,7 +22,7 @@ def sleeps(app):
 
 async def swept(app: hf.App) -> None:
     """Until a sweep has found all that is due, and all that follows from it has happened."""
-    worker = app._worker
+    worker = app.employed
     assert worker is not None
     await worker.sweeper.sweep(60_000)
     await asyncio.sleep(0.1)

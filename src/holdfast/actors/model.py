@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holdfast.actors import record
-from holdfast.actors.turn.entity import ActorEntity
-from holdfast.actors.turn.stages import ActorStages
+from holdfast.deferred import LazyModule
 from holdfast.kernel.runtime import Runtime
 from holdfast.kernel.turn import run_turn
 
 if TYPE_CHECKING:
+    from holdfast.actors.turn import entity as turns
+    from holdfast.actors.turn import stages
+    from holdfast.actors.turn.entity import ActorEntity
     from holdfast.kernel.host import Host
+else:  # a worker whose app has no actors loads nothing of their turns
+    turns, stages = LazyModule("holdfast.actors.turn.entity"), LazyModule("holdfast.actors.turn.stages")
 
 
 class Actors(Struct, frozen=True):
@@ -30,7 +34,7 @@ class Actors(Struct, frozen=True):
         return kind is not None and kind.keys(record.key_of(partition))
 
     def admit(self, partition: str) -> ActorEntity:
-        return ActorEntity(partition, self, self.runtime.registry.actors[record.actor_of(partition)])
+        return turns.ActorEntity(partition, self, self.runtime.registry.actors[record.actor_of(partition)])
 
     def turn(self, entity: ActorEntity, host: Host) -> Coroutine[Any, Any, None]:
-        return run_turn(entity, ActorStages(self.runtime), host)
+        return run_turn(entity, stages.ActorStages(self.runtime), host)

@@ -12,7 +12,7 @@ from holdfast.commands.context import IN_CODE, IN_HOME, Command, Context, Names
 from holdfast.commands.named import Named
 from holdfast.commands.performing import perform_for
 from holdfast.commands.table import COMMANDS, NAMED
-from holdfast.messaging.declarations import Publishes
+from holdfast.messaging.publishing import Publishes
 
 A = TypeVar("A")
 

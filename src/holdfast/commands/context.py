@@ -15,7 +15,7 @@ from holdfast.workflows.handle import Handle
 
 if TYPE_CHECKING:
     from holdfast.actors.kind import Kind
-    from holdfast.messaging.declarations import Publishes
+    from holdfast.messaging.publishing import Publishes
 
 A_co = TypeVar("A_co", covariant=True)
 

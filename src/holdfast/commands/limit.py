@@ -20,7 +20,7 @@ from holdfast.keys import check_limit
 
 if TYPE_CHECKING:
     from holdfast.flow.limits import Limit
-    from holdfast.messaging.declarations import Publishes
+    from holdfast.messaging.publishing import Publishes
 
 NUMBERS: Final = ("permits", "rate")
 

@@ -17,7 +17,8 @@ from holdfast.commands.letters import LETTERS, drop, find_letter, letters_of, se
 from holdfast.commands.named import Named
 from holdfast.commands.right import Right
 from holdfast.errors import InvalidInput, UnknownName
-from holdfast.messaging.declarations import Publishes, publish
+from holdfast.messaging.declarations import publish
+from holdfast.messaging.publishing import Publishes
 
 LISTED: Final = 100
 

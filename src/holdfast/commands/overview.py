@@ -34,7 +34,7 @@ from holdfast.workflows.status import Status, status_of
 if TYPE_CHECKING:
     from holdfast.items import Item
     from holdfast.kernel.runtime import Runtime
-    from holdfast.messaging.declarations import Publishes
+    from holdfast.messaging.publishing import Publishes
 
 OVERDUE_MS: Final = 30_000
 """Work that has waited this long will not be picked up: the sweep runs every few seconds."""

@@ -20,7 +20,7 @@ from holdfast.keys import check_limit, check_name
 
 if TYPE_CHECKING:
     from holdfast.flow.declarations import Queue
-    from holdfast.messaging.declarations import Publishes
+    from holdfast.messaging.publishing import Publishes
 
 LISTED: Final = 100
 FIRST: Final = 50

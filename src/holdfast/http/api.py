@@ -21,7 +21,7 @@ from holdfast.http.authentication import Authenticate, Caller, check_place, chec
 from holdfast.http.limits import HttpLimits
 from holdfast.http.messages import Request, Response, header_id
 from holdfast.http.problems import Problem
-from holdfast.messaging.declarations import Publishes
+from holdfast.messaging.publishing import Publishes
 from holdfast.workflows.record import parse_ref
 
 if TYPE_CHECKING:

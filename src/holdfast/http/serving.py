@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import ConfigurationError
@@ -74,6 +75,7 @@ def lambda_handler(
         published_version,
     )
 
+    import_module("holdfast.opening")  # the first invocation opens the app, and loads nothing for it but the backend
     app.published = published_version(os.environ)
     if http is None:
         if dashboard is not None or asl:

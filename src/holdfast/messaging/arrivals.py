@@ -22,7 +22,7 @@ from holdfast.messaging.outbox import check_id, nests_too_deep
 from holdfast.tracing import checked
 
 if TYPE_CHECKING:
-    from holdfast.messaging.publishing import Outbox
+    from holdfast.messaging.publishing import Outbox, Publishes
 
 
 ORIGIN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -86,3 +86,8 @@ def _id_here(source: str, origin: str, id: str) -> str:
     """The id under which an event from another app is handled; a digest where the parts are too long for a key."""
     whole = f"{source}/{origin}/{id}"
     return whole if len(whole.encode()) <= LONGEST_ID_BYTES else f"{origin}/{ids.derive(source, id)}"
+
+
+async def take_from_bus(app: Publishes, incoming: IncomingEvent) -> None:
+    """Accept an event from a bus. It is durable when this returns. Raises ``UnknownName`` if no consumer handles it."""
+    await take(incoming, app.outbox, app.registry.events, app.registry.from_bus)

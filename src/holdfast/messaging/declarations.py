@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from holdfast.actors.kind import MESSAGE_RETRY, Kind
 from holdfast.actors.limited import limit_in_seconds
-from holdfast.actors.sending import send
 from holdfast.coordination.schedule import CronSchedule, Missed
 from holdfast.duration import Duration
-from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput, StoreUnavailable
+from holdfast.errors import ConfigurationError, DuplicateName, InvalidInput
 from holdfast.functions import own_name
-from holdfast.kernel.model import Model
 from holdfast.kernel.runtime import Connect, Declares
 from holdfast.keys import check_name
-from holdfast.messaging.arrivals import IncomingEvent, take
 from holdfast.messaging.bus_queue import SOURCE_PREFIX
-from holdfast.messaging.bus_relay import PAUSES, BusQueues
 from holdfast.messaging.consumers import consumer_actor
-from holdfast.messaging.cron import Ticker, check_target, fingerprint_of, job_of, ticker_of
+from holdfast.messaging.cron import check_target, job_of, ticker_of
 from holdfast.messaging.outbox import consumer_name, schedules_name
-from holdfast.messaging.publishing import Outbox, name_of
-from holdfast.messaging.queue_turns import Backoff
-from holdfast.messaging.regrouping import regroup
-from holdfast.messaging.relay import Relays
-from holdfast.persist import sit_out
+from holdfast.messaging.publishing import Publishes, name_of
 from holdfast.ports import SqlCursor
 from holdfast.retry import Retry
 
@@ -72,13 +63,6 @@ class Hidden(Struct, frozen=True):
 
     def inject(self, function: F) -> F:
         return function
-
-
-class Publishes(Declares, Protocol):
-    """An app, as the functions that declare what it publishes and consumes see it."""
-
-    @property
-    def outbox(self) -> Outbox: ...
 
 
 async def publish(app: Publishes, event: Any, *, id: str | None = None) -> None:
@@ -158,11 +142,6 @@ def from_bus(app: Publishes, event: type, *, source: str, detail_type: str) -> N
     app.registry.take_from_bus((source, detail_type), name_of(event))
 
 
-async def take_from_bus(app: Publishes, incoming: IncomingEvent) -> None:
-    """Accept an event from a bus. It is durable when this returns. Raises ``UnknownName`` if no consumer handles it."""
-    await take(incoming, app.outbox, app.registry.events, app.registry.from_bus)
-
-
 def cron(
     app: Publishes,
     expression: str,
@@ -216,46 +195,3 @@ async def unsubscribe(app: Publishes, consumer: str) -> None:
     subscribes it again.
     """
     await app.outbox.unsubscribe(consumer)
-
-
-async def begin_messaging(app: Publishes, *, publishes: bool) -> Sequence[Model]:
-    """Record this worker's subscriptions in the store, and return the models of the queues that it empties.
-
-    With ``publishes`` the outbox is created, which SQL cannot wait for. A store that does not answer is waited for.
-    Raises ``ConfigurationError`` if events are declared for a bus and the home has none.
-    """
-    runtime = app.runtime()
-    bus = runtime.home.bus
-    if app.registry.to_bus and bus is None:
-        raise ConfigurationError(
-            f"app {app.outbox.app!r} declares {', '.join(app.registry.to_bus)} for a bus, and {runtime.home.url} has "
-            "none: name it in the URL of a home on AWS (aws://prefix?bus=…), or open the home with one "
-            "(holdfast.testing.with_bus)"
-        )
-    if publishes or app.registry.consumers or app.registry.to_bus:
-        await sit_out(
-            lambda: app.outbox.subscribe(app.registry.consumers, app.registry.to_bus), partial(_tell_waiting, app)
-        )
-    await sit_out(partial(regroup, app.outbox.app, runtime), partial(_tell_waiting, app))
-    relays = Relays(partition=app.outbox.partition, patience=Backoff(), runtime=runtime)
-    models: list[Model] = [relays]
-    if bus is not None:
-        outbox, patience = app.outbox, Backoff(PAUSES)
-        models.append(BusQueues(partition=outbox.bus_partition, patience=patience, app=outbox.app, bus=bus))
-    return models
-
-
-async def arm_schedules(app: Publishes) -> None:
-    """Set the timers of schedules that are new or have changed."""
-    for job in app.registry.jobs.values():
-        ticker: type[Ticker] = app.registry.actors[schedules_name(app.name)].cls
-        await sit_out(partial(_arm, ticker.at(job.name), fingerprint_of(job)), partial(_tell_waiting, app))
-
-
-def _tell_waiting(app: Publishes, error: StoreUnavailable) -> None:
-    app.runtime().emit("store_awaited", error=str(error))
-
-
-async def _arm(ticker: Ticker, fingerprint: str) -> None:
-    if not await ticker.is_armed(fingerprint):
-        await send(ticker.arm, fingerprint)  # without waiting: another worker may hold the schedule

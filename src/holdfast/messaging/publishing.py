@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ from holdfast.errors import (
 )
 from holdfast.functions import is_generator, told
 from holdfast.items import Delete, Item, Put, Update, Write, one_per_place
-from holdfast.kernel.runtime import Connect
+from holdfast.kernel.runtime import Connect, Declares
 from holdfast.kernel.unit import Unit, current_unit
 from holdfast.messaging import bus_queue, outbox
 from holdfast.messaging.listing import WaitingPage, list_waiting
@@ -277,6 +277,18 @@ class Outbox:
         if outbox.nests_too_deep(data):
             raise too_deep(f"event {name}, as its consumers are given it,")
         return name, data
+
+
+class Publishes(Declares, Protocol):
+    """An app, as the functions that declare what it publishes and consumes see it."""
+
+    @property
+    def outbox(self) -> Outbox: ...
+
+
+def outbox_of(app: Declares) -> Outbox:
+    """Where an app publishes."""
+    return Outbox(app.name, app.runtime, app.limit_bytes)
 
 
 def _place_of(entry: Entry, unit: Unit, runtime: Runtime, *, departs: bool) -> tuple[int, str]:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw, Struct
 
-from holdfast.actors.mailbox.delivery import deliver as put_into
 from holdfast.actors.record import Call, encode, key_of, partition_of
-from holdfast.actors.turn.born import begin_with
 from holdfast.coordination.arrived import arrived
 from holdfast.coordination.inbox import INBOX_PREFIX
+from holdfast.deferred import LazyModule
 from holdfast.items import ABSENT, Delete, Item, Put
 from holdfast.kernel.identity import BY_CONTENT
 from holdfast.kernel.outcomes import AGAIN, Idle, Left, Next
@@ -32,8 +31,12 @@ from holdfast.messaging.outbox import partition_of as outbox_of
 from holdfast.messaging.queue_turns import Relay, Relaying, mark
 
 if TYPE_CHECKING:
+    from holdfast.actors.mailbox import delivery
+    from holdfast.actors.turn import born
     from holdfast.kernel.host import Host
     from holdfast.kernel.runtime import Runtime
+else:  # an outbox without events delivers nothing
+    delivery, born = LazyModule("holdfast.actors.mailbox.delivery"), LazyModule("holdfast.actors.turn.born")
 
 RELAY_BATCH: Final = 200
 """The most events that are delivered before they are deleted. A crash repeats at most these."""
@@ -141,6 +144,6 @@ async def _deliver_to(partition: str, messages: list[Message], runtime: Runtime,
     head = None
     if not stands_alone(key_of(partition)):
         head = await host.home.store.get(partition)
-    elif await begin_with(puts, partition, host):  # the receiver of an event that stands alone is usually new
+    elif await born.begin_with(puts, partition, host):  # the receiver of an event that stands alone is usually new
         return
-    await put_into(partition, puts, head, runtime, whole=any(each.call.known for each in messages))
+    await delivery.deliver(partition, puts, head, runtime, whole=any(each.call.known for each in messages))

@@ -11,7 +11,7 @@ from holdfast.coordination.offload import BlobMissing, offload, stream
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import ConfigurationError, InvalidInput, NotFound
 from holdfast.items import ABSENT, ALWAYS, HEAD, AnyOf, Delete, Expired, Item, Put
-from holdfast.kernel.runtime import Connect, Runtime
+from holdfast.kernel.runtime import Connect, Declares, Runtime
 from holdfast.persist import write_for_caller
 from holdfast.ports import Blobs
 from holdfast.references import Reference, keeper
@@ -75,3 +75,8 @@ class BlobShelf:
         if opened.home.blobs is None:
             raise ConfigurationError(f"the home {opened.home.url} has no place for blobs")
         return opened, opened.home.blobs
+
+
+def shelf_of(app: Declares) -> BlobShelf:
+    """The blobs of an app."""
+    return BlobShelf(app.runtime)

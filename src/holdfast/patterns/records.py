@@ -21,7 +21,7 @@ from holdfast.patterns.projection import BATCH_EVENTS, CHECKPOINTS, Projection
 
 if TYPE_CHECKING:
     from holdfast.duration import Duration
-    from holdfast.messaging.declarations import Publishes
+    from holdfast.messaging.publishing import Publishes
 
 T = TypeVar("T")
 R = TypeVar("R")

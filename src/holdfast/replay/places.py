@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import sysconfig
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
 from traceback import walk_tb
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
@@ -15,11 +13,13 @@ from typing import Any, Final, NamedTuple
 import holdfast
 from holdfast.texts import told_place
 
-_OURS: Final = str(Path(holdfast.__file__).parent)
-_NOT_THE_USERS: Final = (_OURS, str(Path(asyncio.__file__).parent))
+_OURS: Final = holdfast.__path__[0]
+_NOT_THE_USERS: Final = (_OURS, asyncio.__path__[0])
 """The folders whose frames say nothing to the user."""
 
-_PYTHONS: Final = sysconfig.get_path("stdlib")
+_PYTHONS: Final = asyncio.__path__[0].removesuffix("asyncio")
+"""The folder of the standard library. ``sysconfig`` knows it too, and first reads all that Python was built with."""
+
 _INSTALLED: Final = "site-packages"
 
 Place = tuple[CodeType, int]

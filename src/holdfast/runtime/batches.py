@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigurationError, UnknownName
 from holdfast.kernel.host import quiet
-from holdfast.messaging.arrivals import IncomingEvent
-from holdfast.messaging.declarations import Publishes, take_from_bus
+from holdfast.messaging.arrivals import IncomingEvent, take_from_bus
+from holdfast.messaging.publishing import Publishes
 from holdfast.ports import WakeUp
 from holdfast.runtime.lambda_table import CleanUp, Sweep, begin, place_of
 from holdfast.runtime.ordered import handle_group, postpone, report

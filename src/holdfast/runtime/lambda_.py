@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -21,19 +21,19 @@ from holdfast.errors import StoreUnavailable, WaitTimeout
 from holdfast.kernel.dispatch import Dispatcher
 from holdfast.kernel.host import quiet
 from holdfast.kernel.wakeups import Invocations
-from holdfast.messaging.declarations import Publishes, arm_schedules, take_from_bus
+from holdfast.messaging.arrivals import take_from_bus
+from holdfast.messaging.beginning import arm_schedules
 from holdfast.metrics import MetricLines
 from holdfast.ports import WakeUp
 from holdfast.runtime.batches import Batch, batch_of, handle, take_wake_up
+from holdfast.runtime.employing import Employs, employ
 from holdfast.runtime.lambda_table import CleanUp, Order, Sweep, begin, finish
 from holdfast.runtime.shapes import Changes, Direct, FromBus, Messages, Ordered, recognised
 
 if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.kernel.limits import Limits
-    from holdfast.kernel.wakeups import Wakeups
     from holdfast.messaging.arrivals import IncomingEvent
-    from holdfast.ports import Home
     from holdfast.runtime.worker import Worker
     from holdfast.telemetry import Telemetry
 
@@ -86,18 +86,11 @@ class Context(Protocol):
     def get_remaining_time_in_millis(self) -> int: ...
 
 
-class Called(Publishes, Protocol):
+class Called(Employs, Protocol):
     """The app, as this runtime sees it. ``published`` is the version of its code that Lambda invokes."""
 
     published: str
     telemetry: Telemetry
-
-    @property
-    def limits(self) -> Limits: ...
-
-    def employ(
-        self, limits: Limits, later: Callable[[Home], Wakeups] | None = None
-    ) -> AbstractAsyncContextManager[Worker]: ...
 
 
 class LambdaWorker:
@@ -120,7 +113,7 @@ async def worker_of(app: Called, limits: Limits | None = None) -> LambdaWorker:
     """Open the app, with a worker that does only what invocations ask for."""
     async with AsyncExitStack() as stack:
         worker = await stack.enter_async_context(
-            app.employ(limits_of(limits or app.limits), lambda home: Invocations(home.invoker))
+            employ(app, limits_of(limits or app.limits), lambda home: Invocations(home.invoker))
         )
         worker.begin()
         stack.push_async_callback(worker.stop)

@@ -21,7 +21,7 @@ from holdfast.commands.execution import OnExecution, Result, Start
 from holdfast.commands.shown import shown
 from holdfast.items import Item
 from holdfast.kernel.host import holds
-from holdfast.messaging.declarations import Publishes
+from holdfast.messaging.publishing import Publishes
 from holdfast.ports import WakeUp
 from holdfast.workflows.finding import head_of
 from holdfast.workflows.record import NO_VALUE, decode_result, partition_of

@@ -37,7 +37,7 @@ from holdfast.texts import frames_of, printable
 if TYPE_CHECKING:
     from holdfast.actors.reference import BoundMethod
     from holdfast.clock import Clock
-    from holdfast.messaging.declarations import Publishes
+    from holdfast.messaging.publishing import Publishes
     from holdfast.ports import Home
 
 _logger = logging.getLogger("holdfast")

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
+from holdfast.deferred import LazyModule
 from holdfast.duration import Duration, milliseconds, seconds
-from holdfast.flow.declarations import Queue, check_key_parameter, check_queue
-from holdfast.flow.limits import AnyLimit, uses_of
 from holdfast.kernel.runtime import Declares
 from holdfast.ports import SqlCursor
 from holdfast.retry import Retry
 from holdfast.workflows.declared import AtMostOnce, StepPolicy, WorkflowPolicy
 from holdfast.workflows.definition import Step, StepDecorator, Workflow
 from holdfast.workflows.versioning import VersionPolicy, policy_named
+
+if TYPE_CHECKING:
+    from holdfast.flow import declarations as queues
+    from holdfast.flow import limits as limited
+    from holdfast.flow.declarations import Queue
+    from holdfast.flow.limits import AnyLimit
+else:  # most steps have no limit, and most workflows no queue
+    queues, limited = LazyModule("holdfast.flow.declarations"), LazyModule("holdfast.flow.limits")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,7 +78,7 @@ def step(  # noqa: PLR0913 - one for each decision about a step
         timeout_seconds=None if timeout is None else seconds(timeout),
         heartbeat_seconds=None if heartbeat is None else seconds(heartbeat),
         at_most_once=at_most_once,
-        limits=uses_of(limit, "the step" if name is None else f"step {name!r}"),
+        limits=() if limit is None else limited.uses_of(limit, "the step" if name is None else f"step {name!r}"),
     )
     decorate = StepDecorator(app.registry, name, policy, app.inject)
     return decorate if function is None else decorate(function)
@@ -158,7 +165,9 @@ def workflow(  # noqa: PLR0913 - one for each decision about a workflow
     an ended one is kept (for ever by default). With a ``queue`` each execution waits there until it may begin, under
     the key to which the path ``queue_key`` leads in its arguments.
     """
-    check_queue(queue, queue_key)
+    is_queued = queue is not None or queue_key is not None
+    if is_queued:
+        queues.check_queue(queue, queue_key)
     policy = WorkflowPolicy(
         queue=queue,
         queue_key=queue_key,
@@ -169,7 +178,8 @@ def workflow(  # noqa: PLR0913 - one for each decision about a workflow
 
     def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Workflow[P, R]:
         workflow = Workflow(function, app.runtime, name=name, version=version, policy=policy)
-        check_key_parameter(queue_key, workflow.signature.parameter_names, workflow.signature.what)
+        if is_queued:
+            queues.check_key_parameter(queue_key, workflow.signature.parameter_names, workflow.signature.what)
         app.registry.add_workflow(workflow)
         return workflow
 

@@ -13,15 +13,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.codec.signature import Signature, signature_of
+from holdfast.deferred import LazyModule
 from holdfast.errors import InvalidInput
-from holdfast.flow.declarations import Queue
-from holdfast.flow.limits import LimitUse, check_uses
 from holdfast.functions import LAMBDA, class_of_method, is_generator, told
 from holdfast.retry import Retry
 from holdfast.workflows.versioning import VersionPolicy, code_version, old_code_version
 
 if TYPE_CHECKING:
+    from holdfast.flow import limits as limited
+    from holdfast.flow.declarations import Queue
+    from holdfast.flow.limits import LimitUse
     from holdfast.ports import Home
+else:  # most steps have no limit
+    limited = LazyModule("holdfast.flow.limits")
 
 AtMostOnce = bool | Literal["attempt"]
 
@@ -63,7 +67,8 @@ class DeclaredStep:
         self.unbound_of = class_of_method(function)
         given = (1 if self.policy.transactional else 0) + (1 if self.unbound_of else 0)
         self.signature: Signature = signature_of(function, f"step {self.name!r}", given=given)
-        check_uses(self.policy.limits, self.signature.parameter_names, f"step {self.name!r}")
+        if self.policy.limits:
+            limited.check_uses(self.policy.limits, self.signature.parameter_names, f"step {self.name!r}")
         self.is_async = inspect.iscoroutinefunction(function)
         self.undone_by: Undo | None = None
         if self.policy.transactional and self.is_async:

@@ -9,25 +9,31 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, Ty
 from msgspec.structs import replace
 
 from holdfast import ids
+from holdfast.deferred import LazyModule
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidInput
 from holdfast.functions import told
 from holdfast.replay.tasks import named
 from holdfast.retry import Retry
 from holdfast.workflows.declared import DeclaredStep, DeclaredWorkflow, StepPolicy, Undo, WorkflowPolicy
-from holdfast.workflows.handle import Handle, result_of
-from holdfast.workflows.launch import launch
-from holdfast.workflows.operations.child import call_child, start_child
-from holdfast.workflows.operations.step import call_step
 from holdfast.workflows.options import NO_OPTIONS, StartOptions
 from holdfast.workflows.scope import current_activation, refuse_in_step
 from holdfast.workflows.starting import Call, Startable
-from holdfast.workflows.wait_for_end import ended
 
 if TYPE_CHECKING:
     from holdfast.kernel.runtime import Connect, Runtime
     from holdfast.registrations import Registrations
+    from holdfast.workflows import handle as handles
+    from holdfast.workflows import launch as launching
+    from holdfast.workflows import wait_for_end as waiting
+    from holdfast.workflows.handle import Handle
     from holdfast.workflows.launch import Launch
+    from holdfast.workflows.operations import child, step
+else:  # what is only declared is neither started nor run
+    handles, launching, waiting = (
+        LazyModule(f"holdfast.workflows.{name}") for name in ("handle", "launch", "wait_for_end")
+    )
+    child, step = (LazyModule(f"holdfast.workflows.operations.{name}") for name in ("child", "step"))
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -66,7 +72,7 @@ class Step(DeclaredStep, Generic[P, R]):
         if activation is not None:
             if activation.loop.asking:
                 activation.loop.refuse_in_query(f"step {self.name!r}")
-            return named(call_step(activation, self, args, kwargs), self.name)
+            return named(step.call_step(activation, self, args, kwargs), self.name)
         refuse_in_step(f"step {self.name!r}")
         return self._plainly(args, kwargs)
 
@@ -187,7 +193,7 @@ class Workflow(DeclaredWorkflow, Startable[P, R]):
         if activation is not None:
             if activation.loop.asking:
                 activation.loop.refuse_in_query(self.signature.what)
-            return named(call_child(activation, self, args, kwargs, options), self.name)
+            return named(child.call_child(activation, self, args, kwargs, options), self.name)
         refuse_in_step(self.signature.what)
         return self._start_and_wait(args, kwargs, options)
 
@@ -197,18 +203,18 @@ class Workflow(DeclaredWorkflow, Startable[P, R]):
         refuse_in_step(self.signature.what)
         runtime = self._connect()
         order = self._ordered(runtime, args, kwargs, options)
-        head = await launch(runtime.home, runtime.host, self, order, runtime.clock)
-        result: R = result_of(self, await ended(runtime, head.partition), runtime)
+        head = await launching.launch(runtime.home, runtime.host, self, order, runtime.clock)
+        result: R = handles.result_of(self, await waiting.ended(runtime, head.partition), runtime)
         return result
 
     async def _start(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: StartOptions) -> Handle[R]:
         activation = current_activation()
         if activation is not None:
-            return self.handle(await start_child(activation, self, args, kwargs, options))
+            return self.handle(await child.start_child(activation, self, args, kwargs, options))
         refuse_in_step(f"{self.name}.start")
         runtime = self._connect()
         order = self._ordered(runtime, args, kwargs, options)
-        await launch(runtime.home, runtime.host, self, order, runtime.clock)
+        await launching.launch(runtime.home, runtime.host, self, order, runtime.clock)
         return self.handle(order.id)
 
     def _ordered(
@@ -221,4 +227,4 @@ class Workflow(DeclaredWorkflow, Startable[P, R]):
 
     def handle(self, id: str) -> Handle[R]:
         """A handle on an execution that was started earlier, here or elsewhere. Looks nothing up."""
-        return Handle(self, id, self._connect)
+        return handles.Handle(self, id, self._connect)

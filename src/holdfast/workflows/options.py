@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from holdfast.clock import moment
+from holdfast.deferred import LazyModule
 from holdfast.duration import LONGEST_SECONDS, Duration, milliseconds
 from holdfast.errors import InvalidInput
-from holdfast.flow.declarations import Queued
-from holdfast.workflows.launch import Launch
 from holdfast.workflows.record import OnParentEnd, check_new_id, check_on_parent_end, check_tags
 
 if TYPE_CHECKING:
+    from holdfast.flow.declarations import Queued
+    from holdfast.workflows import launch as launching
+    from holdfast.workflows.launch import Launch
     from holdfast.workflows.record import Parent
+else:  # options are there before something is started with them
+    launching = LazyModule("holdfast.workflows.launch")
 
 Tags = dict[str, str]
 
@@ -51,7 +55,7 @@ class StartOptions(Struct, frozen=True, kw_only=True):
             raise InvalidInput(
                 f"an execution begins within {LONGEST_SECONDS / 86_400:.0f} days, not at {moment(starts_at)}"
             )
-        return Launch(
+        return launching.Launch(
             id=new_id if self.id is None else self.id,
             input=input,
             tags=tags if self.tags is None else self.tags,

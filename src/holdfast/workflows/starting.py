@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from holdfast.duration import Duration
 from holdfast.errors import InvalidInput
-from holdfast.flow.declarations import Queued
 from holdfast.workflows.options import StartOptions, Tags, start_options
 from holdfast.workflows.record import OnParentEnd
 
 if TYPE_CHECKING:
+    from holdfast.flow.declarations import Queued
     from holdfast.workflows.handle import Handle
 
 P = ParamSpec("P")

@@ -137,8 +137,8 @@ async def test_a_worker_of_ones_own_writes_them_if_it_is_asked_to(
         await app.runtime().home.store.write(Put(Item("p", "x", body=Random(1).randbytes(2500))))
         await app.runtime().home.store.get("p", "x")
         clock.ms += 60_000
-        assert app._worker is not None
-        await app._worker.sweeper._sweep_again()
+        assert app.employed is not None
+        await app.employed.sweeper._sweep_again()
         told = metrics_of(written[1])
         assert told["WriteUnits"] == 3
         assert told["ReadUnits"] >= 1
