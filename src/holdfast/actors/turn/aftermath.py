@@ -200,7 +200,7 @@ class Aftermath(Struct, frozen=True):
         if after != (before.timers, before.settings, before.stamp, before.failures):
             before = replace(before, timers=timers, settings=turn.settings, stamp=turn.stamp, failures=failures)
         call = self.delivery.call
-        return with_applied(before, call.id, self._now) if self._is_only_noted else before
+        return with_applied(before, call.id, self._now) if is_only_noted(call, self.runtime.home) else before
 
     def _noted(self, record: ActorRecord) -> tuple[ActorRecord, tuple[Write, ...]]:
         """The record when the message is known by its queue's number and by its id, and what is written for that."""
@@ -211,10 +211,6 @@ class Aftermath(Struct, frozen=True):
         if self.delivery.timer is None:
             return now_set
         return after_firing(self.delivery.timer, self.before.record.timers, now_set, self.runtime.clock.now_ms())
-
-    @property
-    def _is_only_noted(self) -> bool:
-        return is_only_noted(self.delivery.call, self.runtime.home)
 
     def _answered(
         self, outcome: Replied, version: Version, sent: tuple[Write, ...] = (), to_wake: tuple[str, ...] = ()
@@ -231,7 +227,7 @@ class Aftermath(Struct, frozen=True):
         that goes into the page of the commit.
         """
         call = self.delivery.call
-        only_noted = self._is_only_noted
+        only_noted = is_only_noted(call, self.runtime.home)
         if only_noted and call.id not in version.record.recent:
             return (), applied(call), call.id
         if only_noted or not call.known:

@@ -27,10 +27,10 @@ MOVED_FROM_BYTES: Final = 240
 async def make_room(actor: ActorEntity, runtime: Runtime) -> None:
     """Move out of a head that has little room left, if all that has run is durable."""
     state = actor.state
-    if state is None or not actor.settled or state.version is not state.committed:
+    if state is None or state.version is not state.committed:
         return
     record = state.committed.record
-    if not (record.replies or record.recent):
+    if not (record.replies or record.recent) or not actor.settled:
         return
     left = await _without_ids(await _without_replies(record, actor.partition, runtime), actor.partition, runtime)
     is_as_before = actor.state is state and state.version is state.committed and state.committed.record is record

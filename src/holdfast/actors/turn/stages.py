@@ -128,8 +128,8 @@ class ActorStages(Struct, frozen=True, gc=False):
             if entity.unread:  # the head is read next, and a commit at that time would move its epoch on
                 await commit(entity, self.runtime, host)
             return AGAIN
-        await commit_under_way(entity)
-        rest = await rest_at_once(entity, host)
+        stays_seconds = patience_seconds(entity, host)
+        rest = None if stays_seconds else await rest_at_once(entity, host)
         await commit(entity, self.runtime, host, rest)
         if rest is not None and not entity.held:
             return Released(rest)
@@ -140,7 +140,7 @@ class ActorStages(Struct, frozen=True, gc=False):
             await entity.departures.settled()  # what has come meanwhile does not run
             return AGAIN
         if runs_on:
-            return Idle(entity.next_due(), patience_seconds(entity, host))
+            return Idle(entity.next_due(), stays_seconds)
         if entity.unread or not entity.settled:
             return AGAIN
         return await self.rest(entity, host)
@@ -259,7 +259,7 @@ async def run_calls(actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
             if suspect and not await attempt(delivery, actor, runtime, host):
                 continue
             begin_commit(actor, runtime, host)  # what has run before need not wait for this one
-            if not await refuse_overtaken(delivery, runtime):
+            if not (delivery.call.chain and await refuse_overtaken(delivery, runtime)):
                 await make_room(actor, runtime)
                 performed = await perform(delivery, actor, runtime)
                 ours(actor)  # else the method has ignored that it was cancelled, and its caller sends it elsewhere
@@ -281,8 +281,8 @@ async def run_calls(actor: ActorEntity, runtime: Runtime, host: Host) -> bool:
 
 
 async def refuse_overtaken(delivery: Delivery, runtime: Runtime) -> bool:
-    """Refuse a call of this process whose caller has a newer owner meanwhile; false if it is to be performed."""
-    if delivery.answer is not None and delivery.call.chain:
+    """Refuse the call of an actor of this process that has a newer owner meanwhile; false if it is to be performed."""
+    if delivery.answer is not None:
         try:
             await refuse_overtaken_caller(delivery.call, runtime)
         except Fenced as fenced:
@@ -321,9 +321,10 @@ def patience_seconds(actor: ActorEntity, host: Host) -> float:
 
 
 async def rest_at_once(actor: ActorEntity, host: Host) -> Rest | None:
-    """How to leave the actor with the commit of what has run, if nothing waits and it is not to be kept."""
+    """How to leave an actor that is not to be kept with the commit of what has run, if nothing waits."""
+    await commit_under_way(actor)
     left = actor.uncommitted
-    if patience_seconds(actor, host) or not left.finished or left.phase is REFUSED or actor.halting or host.draining:
+    if not left.finished or left.phase is REFUSED or actor.halting or host.draining:
         return None
     due = actor.next_due()
     if actor.departures.under_way or any(is_departure(each, actor.partition) for each in writes_of(left.finished)):
