@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.deferred import DeferredModule, LazyModule, made_when_used
+from holdfast.deferred import LazyModule, MethodsOf, made_when_used
 
 SOURCE = """
 def double(thing, times=2):
@@ -27,19 +28,28 @@ def late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_a_lazy_module_is_imported_when_a_function_of_it_is_asked_for(late: str) -> None:
-    module = LazyModule(late)
+    names: dict[str, Any] = {"other": 1}
+    names["late"] = names["again"] = LazyModule(late, names)
     assert late not in sys.modules
-    assert module.double("ab") == 4
-    assert vars(module)["double"] is sys.modules[late].double, "and is asked for once"
+    assert names["late"].double("ab") == 4
+    module = sys.modules[late]
+    assert names == {"other": 1, "late": module, "again": module}, "the module has taken its place"
+
+
+def test_what_python_asks_a_lazy_module_for_imports_nothing(late: str) -> None:
+    module = LazyModule(late, {})
+    assert not hasattr(module, "__wrapped__")
+    assert copy.copy(module) is not module
+    assert late not in sys.modules
 
 
 def test_a_lazy_module_has_what_the_module_has(late: str) -> None:
     with pytest.raises(AttributeError, match="nothing"):
-        _ = LazyModule(late).nothing
+        _ = LazyModule(late, {}).nothing
 
 
 def test_a_method_of_a_deferred_module_takes_the_instance(late: str) -> None:
-    module: Any = DeferredModule(late)
+    module: Any = MethodsOf(late)
 
     class Words(list[str]):
         double = module.double
@@ -52,13 +62,14 @@ def test_a_method_of_a_deferred_module_takes_the_instance(late: str) -> None:
 
 
 def test_an_attribute_of_a_deferred_module_is_made_once(late: str) -> None:
-    module: Any = DeferredModule(late)
+    module: Any = MethodsOf(late)
 
     class Words(list[str]):
-        count = made_when_used(module.double)
+        count = made_when_used(module.double, "How many, twice.")
 
     words = Words(["a"])
     assert late not in sys.modules
     assert words.count == 2
     words.append("b")
     assert words.count == 2
+    assert vars(Words)["count"].__doc__ == "How many, twice."

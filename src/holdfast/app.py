@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec.parameters import INPUT_LIMIT_BYTES
-from holdfast.deferred import DeferredModule, LazyModule, made_when_used
+from holdfast.deferred import LazyModule, MethodsOf, made_when_used
 from holdfast.errors import ConfigurationError, InvalidState, IOOutsideStep
 from holdfast.hints import Hint, News
 from holdfast.kernel.limits import Limits
@@ -41,17 +41,20 @@ if TYPE_CHECKING:
     from holdfast.runtime import employing, prometheus, sync
     from holdfast.runtime.worker import Worker
 else:
-    opening, envelope = LazyModule("holdfast.opening"), LazyModule("holdfast.coordination.sealing.envelope")
-    looking = DeferredModule("holdfast.executions")
-    machines = DeferredModule("holdfast.asl.declarations")
-    queues, limited = DeferredModule("holdfast.flow.declarations"), DeferredModule("holdfast.flow.limits")
-    serving = DeferredModule("holdfast.http.serving")
-    messages = DeferredModule("holdfast.messaging.declarations")
-    publishing = DeferredModule("holdfast.messaging.publishing")
+    opening, envelope = (
+        LazyModule("holdfast.opening", globals()),
+        LazyModule("holdfast.coordination.sealing.envelope", globals()),
+    )
+    looking = MethodsOf("holdfast.executions")
+    machines = MethodsOf("holdfast.asl.declarations")
+    queues, limited = MethodsOf("holdfast.flow.declarations"), MethodsOf("holdfast.flow.limits")
+    serving = MethodsOf("holdfast.http.serving")
+    messages = MethodsOf("holdfast.messaging.declarations")
+    publishing = MethodsOf("holdfast.messaging.publishing")
     patterns = ("blobs", "idempotency", "records", "sharing", "starts.declarations")
-    shelf, keys, records, sharing, starts = (DeferredModule(f"holdfast.patterns.{name}") for name in patterns)
+    shelf, keys, records, sharing, starts = (MethodsOf(f"holdfast.patterns.{name}") for name in patterns)
     running = ("employing", "prometheus", "sync")
-    employing, prometheus, sync = (DeferredModule(f"holdfast.runtime.{name}") for name in running)
+    employing, prometheus, sync = (MethodsOf(f"holdfast.runtime.{name}") for name in running)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,10 +94,11 @@ class App:
     sync, asgi, lambda_handler = sync.sync, serving.asgi, serving.lambda_handler
     run, worker = employing.run, employing.worker
 
-    outbox = made_when_used(publishing.outbox_of)
-    """Publishes events in the transaction of your own SQL, and lists those that wait to be sent."""
-    blobs = made_when_used(shelf.shelf_of)
-    """Stores bytes that are too large for a value, and names them."""
+    outbox = made_when_used(
+        publishing.outbox_of,
+        "Publishes events in the transaction of your own SQL, and lists those that wait to be sent.",
+    )
+    blobs = made_when_used(shelf.shelf_of, "Stores bytes that are too large for a value, and names them.")
 
     def __init__(
         self,
@@ -116,6 +120,7 @@ class App:
         """Counts the events of this process, and tells them to subscribers."""
         self.published = ""
         self.employed: Worker | None = None
+        """Its worker, if it has one in this process."""
         self._home = home
         self._cache = cache
         self._limits = limits or Limits()
@@ -146,7 +151,8 @@ class App:
                 "keeps would be there for everybody to read. Give the whole this seal"
             )
         self.registry.merge(part.registry)
-        part.registry, part.outbox, part._whole = self.registry, self.outbox, self  # what it declares later is ours too
+        part.registry, part._whole = self.registry, self  # what it declares later is ours too
+        vars(part).pop("outbox", None)  # it may have made one of its own
 
     def inject(self, function: F) -> F:
         """Give resources to a function: parameters annotated with a resource's type are no longer its caller's.

@@ -13,24 +13,33 @@ from typing import Any, TypeVar, cast
 T = TypeVar("T")
 
 
-def made_when_used(make: Callable[[Any], T]) -> T:
+def made_when_used(make: Callable[[Any], T], described: str) -> T:
     """An attribute that ``make`` makes of an instance when it is first used; for type checkers, what it makes."""
-    return cast("T", cached_property(make))
+    made = cached_property(make)
+    made.__doc__ = described
+    return cast("T", made)
 
 
 class LazyModule:
-    """Stands for a module where functions use it: what they have asked for once is an attribute from then on."""
+    """Stands for a module among the ``names`` of one that uses it, its ``globals()``. The first use puts the module
+    itself in its place.
+    """
 
-    def __init__(self, module: str) -> None:
+    __slots__ = ("_module", "_names")
+
+    def __init__(self, module: str, names: dict[str, Any]) -> None:
         self._module = module
+        self._names = names
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(import_module(self._module), name)
-        setattr(self, name, found)
-        return found
+        if name.startswith("_"):  # Python itself asks, to copy it say
+            raise AttributeError(name)
+        module = import_module(self._module)
+        self._names.update({each: module for each, value in tuple(self._names.items()) if value is self})
+        return getattr(module, name)
 
 
-class DeferredModule:
+class MethodsOf:
     """Stands for a module in the body of a class: its functions become methods there, and it is not imported yet."""
 
     def __init__(self, module: str) -> None:

@@ -6,20 +6,25 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.actors.admin.handle import ActorHandle
-from holdfast.actors.admin.listing import ActorPage, ParkedPage, list_actors, list_parked
 from holdfast.bulk import Chosen
 from holdfast.client import CallbackHandle, StatusPage, list_executions
 from holdfast.client import select as selection_of
 from holdfast.clock import moment
+from holdfast.deferred import LazyModule
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidInput
 from holdfast.workflows.handle import Handle
 
 if TYPE_CHECKING:
+    from holdfast.actors.admin import handle as handles
+    from holdfast.actors.admin import listing
+    from holdfast.actors.admin.handle import ActorHandle
+    from holdfast.actors.admin.listing import ActorPage, ParkedPage
     from holdfast.kernel.runtime import Declares
     from holdfast.workflows.definition import Workflow
     from holdfast.workflows.record import Named
+else:  # who looks at executions alone loads nothing of actors
+    handles, listing = (LazyModule(f"holdfast.actors.admin.{name}", globals()) for name in ("handle", "listing"))
 
 
 def handle(app: Declares, workflow: str, id: str) -> Handle[Any]:
@@ -70,12 +75,12 @@ async def executions(  # noqa: PLR0913 - one for each thing to find them by
 
 def actor(app: Declares, actor: str, key: str) -> ActorHandle:
     """A handle on an actor, by its class's name: inspect it, delete it, repair it."""
-    return ActorHandle(actor, key, app.runtime)
+    return handles.ActorHandle(actor, key, app.runtime)
 
 
 async def parked(app: Declares, actor: str | None = None, *, after: str | None = None, limit: int = 100) -> ParkedPage:
     """List the parked messages of actors and consumers, in the order they were sent, a page at a time."""
-    return await list_parked(app.runtime(), actor, after=after, limit=limit)
+    return await listing.list_parked(app.runtime(), actor, after=after, limit=limit)
 
 
 async def actors(
@@ -90,7 +95,7 @@ async def actors(
     """List actors, newest first, a page at a time; deleted ones only with ``status="DELETED"``; ``scan`` as for
     ``executions``.
     """
-    return await list_actors(app.runtime(), actor, status=status, after=after, limit=limit, scan=scan)
+    return await listing.list_actors(app.runtime(), actor, status=status, after=after, limit=limit, scan=scan)
 
 
 def select(  # noqa: PLR0913 - one for each thing to find them by

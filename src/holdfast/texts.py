@@ -14,7 +14,7 @@ from holdfast.deferred import LazyModule
 if TYPE_CHECKING:
     import pathlib
 else:  # few processes tell where code is
-    pathlib = LazyModule("pathlib")
+    pathlib = LazyModule("pathlib", globals())
 
 ONE_BYTE: Final = 0xFF
 ASTRAL: Final = 0x10000

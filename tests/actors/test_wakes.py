@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from types import SimpleNamespace
 from typing import Any
@@ -297,3 +298,32 @@ def test_what_another_process_has_found_delivered_is_not_taken_back() -> None:
             assert slow.head(RECEIVER).due_at is not None
 
     run_virtual(main)
+
+
+def test_an_actor_that_is_sent_to_by_another_one_is_woken_by_the_commit() -> None:
+    applied = list[float]()
+    home = partial(open_memory_home, MemoryData())
+
+    async def opened() -> Home:
+        return home()
+
+    app = hf.App("shop", home=opened, clock=VirtualClock())
+
+    class Till(hf.Actor, app=app):
+        async def note(self) -> None:
+            applied.append(asyncio.get_running_loop().time())
+
+        async def pass_on(self) -> None:
+            await hf.send(Till.at("b").note)
+
+    async def main() -> float:
+        async with app.worker():
+            await Till.at("b").note()
+            began = asyncio.get_running_loop().time()
+            await Till.at("a").pass_on()
+            await asyncio.sleep(60)
+            return began
+
+    began = run_virtual(main)
+    assert len(applied) == 2
+    assert applied[1] - began < 0.1, "and not at the next sweep"

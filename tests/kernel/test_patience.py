@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 import uvloop
+from tests.workflows.waiting_shop import Shop
 
+import holdfast as hf
 from holdfast.kernel.entity import Entity
+from holdfast.kernel.patience import Patience
 from holdfast.testing import run_virtual
+
+AN_HOUR_SECONDS = 3_600.0
 
 
 class Waiting(Entity):
@@ -35,6 +40,7 @@ class Waiting(Entity):
         pytest.param((2.0, 2.0), (), [(2.0, False), (4.0, False)], id="twice"),
         pytest.param((2.0, 2.0), (1.5,), [(1.5, True), (3.5, False)], id="the alarm of the first wait is early"),
         pytest.param((5.0, 1.0), (0.5,), [(0.5, True), (1.5, False)], id="the alarm of the first wait is late"),
+        pytest.param((5.0, 1.0, 10.0), (0.5,), [(0.5, True), (1.5, False), (11.5, False)], id="and is set no more"),
         pytest.param((2.0, None), (0.5, 9.0), [(0.5, True), (9.0, True)], id="no end of patience"),
         pytest.param((None, 2.0), (9.0,), [(9.0, True), (11.0, False)], id="an end of patience"),
         pytest.param((0.0,), (), [(0.0, False)], id="no patience"),
@@ -84,3 +90,57 @@ def test_waits_that_are_woken_before_their_time_share_an_alarm(monkeypatch) -> N
     entity, alarms = run_virtual(main)
     assert [woken for _, woken in entity.ended] == [True] * 99 + [False]
     assert len(alarms) == 1
+
+
+def test_what_has_ended_leaves_no_alarm_behind(monkeypatch) -> None:
+    shop, alarms = Shop(), list[asyncio.TimerHandle]()
+
+    @shop.app.step
+    async def lasts() -> None:
+        await asyncio.sleep(1)
+
+    @shop.app.workflow
+    async def checkout() -> None:
+        async with asyncio.timeout(30 * 24 * AN_HOUR_SECONDS):
+            await lasts()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        call_at = loop.call_at
+
+        def noted(when: float, callback: Any, *rest: Any, **options: Any) -> asyncio.TimerHandle:
+            handle = call_at(when, callback, *rest, **options)
+            if isinstance(getattr(callback, "__self__", None), Patience):
+                alarms.append(handle)
+            return handle
+
+        monkeypatch.setattr(loop, "call_at", noted)
+        async with shop.app.worker():
+            await checkout()
+            assert max(each.when() for each in alarms) > loop.time() + 29 * 24 * AN_HOUR_SECONDS
+            assert all(each.cancelled() for each in alarms)
+
+    run_virtual(main)
+
+
+def test_an_entity_that_has_something_under_way_is_not_released_when_a_timer_has_passed() -> None:
+    shop, claims = Shop(), list[str]()
+
+    @shop.app.step
+    async def lasts() -> None:
+        await asyncio.sleep(3)
+
+    @shop.app.workflow
+    async def checkout() -> None:
+        working = asyncio.create_task(lasts())
+        while not working.done():
+            await asyncio.wait((working,), timeout=0.4)
+
+    async def main() -> None:
+        async with shop.app.worker(limits=hf.Limits(linger_seconds=0.0, near_seconds=0.0)):
+            shop.app.telemetry.subscribe(lambda event, _fields: claims.append(event))
+            await checkout()
+
+    run_virtual(main)
+    assert "ended" in claims
+    assert "claimed" not in claims, "the one that has created it"

@@ -606,3 +606,11 @@ def test_a_body_that_will_not_go_is_left(bench):
                 continue
 
     bench(body).close()
+
+
+@pytest.mark.parametrize(("strict", "patched"), [(True, True), (False, False)])
+def test_a_body_of_which_nothing_is_recorded_is_patched_only_if_no_other_code_has_begun_it(bench, strict, patched):
+    async def body(run: Bench) -> bool:
+        return run.activation.patched("p")
+
+    assert bench(body, (), strict=strict).outcome == Returned(patched)

@@ -639,3 +639,31 @@ def test_what_began_long_ago_and_ended_just_now_did_not_end_long_ago():
                 assert [each.id for page in pages for each in page.changed] == expected
 
     run_virtual(main)
+
+
+def test_who_awaits_a_child_hears_at_once_that_it_has_ended_although_its_parent_has_ended_before():
+    shop = Shop()
+
+    @shop.app.workflow(retention="1h")
+    async def child() -> str:
+        return await hf.signal("go", str)
+
+    @shop.app.workflow
+    async def parent() -> None:
+        await child.start(id="c")
+
+    @shop.app.workflow
+    async def other() -> str:
+        return await child.handle("c")
+
+    async def main() -> float:
+        async with shop.app.worker():
+            await parent()
+            waiting = await other.start(id="o")
+            await asyncio.sleep(20)
+            began = asyncio.get_running_loop().time()
+            await child.handle("c").signal("go", "on")
+            assert await waiting.result() == "on"
+            return asyncio.get_running_loop().time() - began
+
+    assert run_virtual(main) < 1

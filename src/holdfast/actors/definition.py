@@ -160,7 +160,10 @@ class _Field(property):
     """An attribute of an actor that lives in its state. ``default`` is as it was declared, for actors that derive."""
 
     def __init__(self, name: str, default: Any) -> None:
-        super().__init__(attrgetter(f"_state.{name}"))
+        def put(actor: Instance, value: Any) -> None:
+            setattr(state_of(actor), name, value)
+
+        super().__init__(attrgetter(f"_state.{name}"), put, doc=f"The field {name!r} of the state.")
         self.default = default
 
 

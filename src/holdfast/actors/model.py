@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from holdfast.actors.turn.entity import ActorEntity
     from holdfast.kernel.host import Host
 else:  # a worker whose app has no actors loads nothing of their turns
-    turns, stages = LazyModule("holdfast.actors.turn.entity"), LazyModule("holdfast.actors.turn.stages")
+    turns, stages = (
+        LazyModule("holdfast.actors.turn.entity", globals()),
+        LazyModule("holdfast.actors.turn.stages", globals()),
+    )
 
 
 class Actors(Struct, frozen=True):

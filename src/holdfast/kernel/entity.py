@@ -186,15 +186,16 @@ class Entity:
             return True
         waker: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waker = waker
+        patience = None
         if timeout_seconds is not None:
-            self._patience = self._patience or Patience(self._give_up)
-            self._patience.begin(timeout_seconds)
+            patience = self._patience = self._patience or Patience(self._give_up)
+            patience.begin(timeout_seconds)
         try:
             return await waker
         finally:
             self._waker = None
-            if timeout_seconds is not None and self._patience is not None:
-                self._patience.rest()
+            if patience is not None:
+                patience.rest()
 
     def _give_up(self) -> None:
         if self._waker is not None and not self._waker.done():

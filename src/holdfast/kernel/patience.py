@@ -45,7 +45,8 @@ class Patience:
         self._alarm = loop.call_at(self._alarm_at, self._alarmed, loop)
 
     def _alarmed(self, loop: asyncio.AbstractEventLoop) -> None:
-        is_early, self._alarm, self._alarm_at = self._alarm_at < self._until, None, inf
+        is_early = self._alarm_at < self._until
+        self._alarm, self._alarm_at = None, inf
         if not is_early:
             self._end()
         elif self._until < inf:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.messaging import cron
     from holdfast.messaging.cron import Ticker
 else:  # they are loaded where a schedule is declared
-    sending, cron = LazyModule("holdfast.actors.sending"), LazyModule("holdfast.messaging.cron")
+    sending, cron = LazyModule("holdfast.actors.sending", globals()), LazyModule("holdfast.messaging.cron", globals())
 
 
 async def begin_messaging(app: Publishes, *, publishes: bool) -> Sequence[Model]:

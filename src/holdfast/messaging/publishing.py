@@ -287,8 +287,8 @@ class Publishes(Declares, Protocol):
 
 
 def outbox_of(app: Declares) -> Outbox:
-    """Where an app publishes."""
-    return Outbox(app.name, app.runtime, app.limit_bytes)
+    """Where an app publishes: a part of one does where the whole does."""
+    return Outbox(app.registry.app, app.runtime, app.limit_bytes)
 
 
 def _place_of(entry: Entry, unit: Unit, runtime: Runtime, *, departs: bool) -> tuple[int, str]:

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from holdfast.kernel.host import Host
     from holdfast.kernel.runtime import Runtime
 else:  # an outbox without events delivers nothing
-    delivery, born = LazyModule("holdfast.actors.mailbox.delivery"), LazyModule("holdfast.actors.turn.born")
+    delivery, born = (
+        LazyModule("holdfast.actors.mailbox.delivery", globals()),
+        LazyModule("holdfast.actors.turn.born", globals()),
+    )
 
 RELAY_BATCH: Final = 200
 """The most events that are delivered before they are deleted. A crash repeats at most these."""

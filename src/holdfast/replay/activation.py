@@ -122,7 +122,7 @@ class Activation:
         self._live = False
         self._names_timers = names_timers
         self._fresh: tuple[DueTimer, ...] = ()  # the timers asked for since the last entry, until the body is live
-        self.past = NO_PAST
+        self.past = NO_PAST  # what follows asks it nothing, for speed: most bodies have no past
         if recorded or not strict:
             self.past = Past(recorded, strict=strict, untouched=untouched, steps=steps, carried=carried)
 

@@ -27,6 +27,8 @@ class Handle(Struct, eq=False):
     context: contextvars.Context
     is_cancelled: bool = False
 
+    __repr__ = object.__repr__  # that of a struct would show arguments
+
     def cancel(self) -> None:
         self.is_cancelled = True
 

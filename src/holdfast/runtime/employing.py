@@ -10,6 +10,7 @@ from holdfast.actors.model import Actors
 from holdfast.duration import Duration, seconds
 from holdfast.errors import InvalidState
 from holdfast.flow.gates import check_queues
+from holdfast.kernel.limits import Limits
 from holdfast.messaging.beginning import arm_schedules, begin_messaging
 from holdfast.messaging.publishing import Publishes
 from holdfast.runtime.collecting import collected_after
@@ -18,7 +19,6 @@ from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requeste
 from holdfast.workflows.waiting_turn import begin_gates
 
 if TYPE_CHECKING:
-    from holdfast.kernel.limits import Limits
     from holdfast.kernel.model import Model
     from holdfast.kernel.wakeups import Wakeups
     from holdfast.ports import Home
@@ -35,12 +35,12 @@ class Employs(Publishes, AbstractAsyncContextManager["Employs"], Protocol):
     def limits(self) -> Limits: ...
 
 
-App = TypeVar("App", bound=Employs)
+Employer = TypeVar("Employer", bound=Employs)
 
 
 def worker(
-    app: App, *, grace: Duration = DEFAULT_GRACE_SECONDS, limits: Limits | None = None
-) -> AbstractAsyncContextManager[App]:
+    app: Employer, *, grace: Duration = DEFAULT_GRACE_SECONDS, limits: Limits | None = None
+) -> AbstractAsyncContextManager[Employer]:
     """Open the app and work on its executions in this process until the block ends; within ``limits`` of its own,
     if it has some.
     """
@@ -48,7 +48,7 @@ def worker(
 
 
 @asynccontextmanager
-async def _working(app: App, grace_seconds: float, limits: Limits) -> AsyncGenerator[App]:
+async def _working(app: Employer, grace_seconds: float, limits: Limits) -> AsyncGenerator[Employer]:
     with collected_after(limits.collect_after):
         async with employ(app, limits) as working:
             try:

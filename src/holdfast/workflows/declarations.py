@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.flow.declarations import Queue
     from holdfast.flow.limits import AnyLimit
 else:  # most steps have no limit, and most workflows no queue
-    queues, limited = LazyModule("holdfast.flow.declarations"), LazyModule("holdfast.flow.limits")
+    queues, limited = LazyModule("holdfast.flow.declarations", globals()), LazyModule("holdfast.flow.limits", globals())
 
 P = ParamSpec("P")
 R = TypeVar("R")

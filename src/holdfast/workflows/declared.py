@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.flow.limits import LimitUse
     from holdfast.ports import Home
 else:  # most steps have no limit
-    limited = LazyModule("holdfast.flow.limits")
+    limited = LazyModule("holdfast.flow.limits", globals())
 
 AtMostOnce = bool | Literal["attempt"]
 

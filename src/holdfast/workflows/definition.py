@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from holdfast.workflows.operations import child, step
 else:  # what is only declared is neither started nor run
     handles, launching, waiting = (
-        LazyModule(f"holdfast.workflows.{name}") for name in ("handle", "launch", "wait_for_end")
+        LazyModule(f"holdfast.workflows.{name}", globals()) for name in ("handle", "launch", "wait_for_end")
     )
-    child, step = (LazyModule(f"holdfast.workflows.operations.{name}") for name in ("child", "step"))
+    child, step = (LazyModule(f"holdfast.workflows.operations.{name}", globals()) for name in ("child", "step"))
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.launch import Launch
     from holdfast.workflows.record import Parent
 else:  # options are there before something is started with them
-    launching = LazyModule("holdfast.workflows.launch")
+    launching = LazyModule("holdfast.workflows.launch", globals())
 
 Tags = dict[str, str]
 

@@ -67,7 +67,7 @@ async def _expected_head(partition: str, runtime: Runtime) -> Item | None:
     write that finds it otherwise is refused, and tells.
     """
     known = backlogs_of(runtime)
-    if known.seen.use(partition) is None:
+    if known.is_looked_at(partition) or known.seen.use(partition) is None:  # behind those that wait for the look (G6)
         async with known.looking(partition):
             if known.seen.use(partition) is None:  # no other call has looked meanwhile
                 head = await runtime.home.store.get(partition)
@@ -199,6 +199,10 @@ class Backlogs:
         if lock is None:
             lock = self._looking[partition] = asyncio.Lock()
         return lock
+
+    def is_looked_at(self, partition: str) -> bool:
+        """Whether a call looks at an actor, or waits for its turn to."""
+        return partition in self._looking
 
     def leaving(self, partition: str) -> int:
         """How many messages are durable with their senders, and are still to be delivered by this process."""
