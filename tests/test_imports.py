@@ -12,6 +12,7 @@ import pytest
 from tools.stub import stub
 
 import holdfast
+from holdfast.workflows import bodies
 
 NOT_LOADED = [
     "apsw",
@@ -34,7 +35,7 @@ MODULES_AT_MOST = 35
 OURS_AT_MOST = 80
 """How many of our own modules an app with a workflow and a step loads, before it is opened."""
 
-OURS_AT_WORK_AT_MOST = 255
+OURS_AT_WORK_AT_MOST = 268
 """How many its worker has loaded once it has run the workflow, with those of the store."""
 
 
@@ -137,10 +138,30 @@ import asyncio
 import sys
 
 
+def where() -> str:
+    return "here"
+
+
+@app.workflow
+async def asks() -> None:
+    hf.get_logger("shop").info("%s %s", hf.now(), hf.uuid())
+    hf.query(where)
+    await hf.sleep(0.001)
+    async with hf.saga():
+        await charge("o-1")
+    assert hf.patched("later")
+    hf.callback(str)
+    await hf.map(charge, ["o-1", "o-2"])
+    try:
+        await hf.signal("go", str, timeout=0.001)
+    except TimeoutError:
+        pass
+
+
 async def main():
     async with app.worker():
         before_the_call = set(sys.modules)
-        await checkout("o-1")
+        await CALL
         answer.extend(sorted(set(sys.modules) - before_the_call))
 
 
@@ -148,8 +169,14 @@ asyncio.run(main())
 """
 
 
-def test_the_first_call_of_an_open_app_loads_nothing(tmp_path: Path) -> None:
-    assert in_a_fresh_interpreter(DECLARED + OPENED_FIRST, tmp_path)["answer"] == []
+@pytest.mark.parametrize("call", ['checkout("o-1")', "asks()"])
+def test_the_first_call_of_an_open_app_loads_nothing(call: str, tmp_path: Path) -> None:
+    assert in_a_fresh_interpreter(DECLARED + OPENED_FIRST.replace("CALL", call), tmp_path)["answer"] == []
+
+
+def test_a_worker_loads_all_that_bodies_ask_for_before_they_run() -> None:
+    asked_for = {name.removeprefix("workflows.") for name in holdfast.PUBLIC_NAMES if name.startswith("workflows.")}
+    assert asked_for == {*bodies.ASKED_FOR}
 
 
 def test_the_command_line_loads_no_client_of_aws_or_redis(tmp_path: Path) -> None:

@@ -163,3 +163,60 @@ async def test_starts_of_one_id_in_calls_that_share_a_commit_are_one_or_refused(
         assert await packing.handle("p") == "1"
         with pytest.raises(hf.IdempotencyMismatch):
             await shop.at("a").start("2")
+
+
+def outliving(app, goes_on):
+    """An actor that leaves a task behind, and what the task hears when it touches the actor."""
+    heard = list[str]()
+
+    class Till(hf.Actor, app=app):
+        cents: int = 0
+
+        @hf.timer
+        async def late(self) -> None:
+            heard.append("the timer fired")
+
+        async def _later(self) -> None:
+            await goes_on.wait()
+            for touch in (
+                lambda: setattr(self, "cents", 100),
+                lambda: heard.append(str(self.cents)),
+                lambda: self.late.after("1ms"),
+                self.late.cancel,
+            ):
+                try:
+                    touch()
+                except hf.InvalidState:
+                    heard.append("refused")
+
+        async def begin(self) -> None:
+            left.append(asyncio.create_task(self._later()))
+            self.cents += 1
+
+        async def add(self) -> int:
+            self.cents += 1
+            return self.cents
+
+        @hf.read
+        async def look(self) -> int:
+            left.append(asyncio.create_task(self._later()))
+            return self.cents
+
+    left = list[asyncio.Task[None]]()
+    return Till, left, heard
+
+
+@pytest.mark.parametrize("method", ["begin", "look"])
+async def test_a_task_that_outlives_its_method_changes_nothing_of_the_actor(app, method):
+    goes_on = asyncio.Event()
+    till_type, left, heard = outliving(app, goes_on)
+    till = till_type.at("t")
+    async with app.worker():
+        assert await till.add() == 1
+        await getattr(till, method)()
+        before = await till.add()
+        goes_on.set()
+        await asyncio.gather(*left)
+        assert await till.look() == before
+        assert await till.add() == before + 1
+    assert heard[:4] == ["refused"] * 4

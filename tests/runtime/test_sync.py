@@ -125,3 +125,24 @@ async def test_within_a_loop_of_ones_own_it_works_from_a_thread(app):
 def test_what_is_not_awaitable_is_refused(app):
     with app.sync() as run, pytest.raises(TypeError):
         run(7)  # type: ignore[arg-type]
+
+
+def test_what_would_end_a_process_is_an_error_of_its_caller_and_the_bridge_goes_on(app):
+    async def leaves() -> None:
+        raise SystemExit(3)
+
+    with app.sync(worker=True) as run:
+        with pytest.raises(hf.CallFailed, match="SystemExit"):
+            run(leaves())
+        assert run(workflow(app, "job")(4)) == 8
+
+
+def test_it_refuses_to_wait_for_what_runs_on_its_own_loop(app):
+    with app.sync(worker=True) as run:
+
+        async def nested() -> int:
+            return run(workflow(app, "job")(4))
+
+        with pytest.raises(hf.InvalidState, match="await it there"):
+            run(nested())
+        assert run(workflow(app, "job")(4)) == 8

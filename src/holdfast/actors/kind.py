@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 from msgspec import UNSET, Raw, Struct
 
@@ -13,7 +13,7 @@ from holdfast.actors.record import HIDDEN_MARK, NOT_BEGUN
 from holdfast.codec.signature import Signature
 from holdfast.codec.typed import Codec
 from holdfast.codec.upcasting import Schema, Upcaster
-from holdfast.errors import UnknownName
+from holdfast.errors import InvalidState, UnknownName
 from holdfast.flow.limits import LimitUse
 from holdfast.retry import Retry
 
@@ -61,6 +61,25 @@ class Instance:
     _state: Any
     _turn: Any
 
+
+class _Outlived:
+    """The state of an actor for code that has outlived the method that started it, such as a task."""
+
+    def __getattribute__(self, name: str) -> NoReturn:
+        raise _outlived()
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise _outlived()
+
+
+def _outlived() -> InvalidState:
+    return InvalidState(
+        "this task has outlived the method of the actor that started it: nothing that it does to the actor has a "
+        "commit to go with. Await it in the method, or call a method from it"
+    )
+
+
+_OUTLIVED: Final = _Outlived()
 
 state_of: Final[Callable[[Instance], Any]] = attrgetter("_state")
 """The state of an actor in memory: the fields of an actor are its users', its state is ours."""
@@ -141,6 +160,12 @@ class Kind:
     def decoded(self, state: bytes) -> Instance:
         """An actor from its state as this code has encoded it."""
         return self.restore(self.state.decode(state))
+
+    def after(self, actor: Instance) -> Instance:
+        """The actor for what runs next. What has run keeps none: a task of it may still be running (G4)."""
+        state = state_of(actor)
+        object.__setattr__(actor, "_state", _OUTLIVED)
+        return self.restore(state)
 
     def load(self, state: Raw, schema: int) -> Instance:
         """An actor from its stored state, brought up to the schema of this code. Raises ``SerializationError``."""

@@ -172,12 +172,14 @@ class Turn(Unit):
     def set_timer(self, name: str, record: TimerRecord) -> None:
         """Set, or set again; the old setting will not fire."""
         self.refuse_if_reading()
+        self.refuse_if_closed()
         self.settings += 1
         self.timers = self.timers | {name: replace(record, set_count=self.settings)}
 
     def cancel_timer(self, name: str) -> bool:
         """Take a setting back; false if there is none."""
         self.refuse_if_reading()
+        self.refuse_if_closed()
         was_set = name in self.timers
         self.timers = {each: record for each, record in self.timers.items() if each != name}
         return was_set

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 from msgspec import Raw, Struct
 
@@ -11,17 +11,15 @@ from holdfast import ids
 from holdfast.actors.address import check_request_id
 from holdfast.actors.calling.from_workflow import send_from_body
 from holdfast.actors.mailbox.post import post, post_with, wake_actor, withdraw
-from holdfast.actors.record import TAKEN, Call
+from holdfast.actors.record import TAKEN, Call, describe_partition
 from holdfast.actors.reference import BoundMethod
 from holdfast.duration import Duration, milliseconds
 from holdfast.errors import InvalidInput
 from holdfast.kernel.identity import BY_CONTENT
+from holdfast.kernel.runtime import Runtime
 from holdfast.kernel.unit import current_unit
 from holdfast.replay.loop import running_activation
 from holdfast.tracing import here
-
-if TYPE_CHECKING:
-    from holdfast.kernel.runtime import Runtime
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -44,6 +42,9 @@ class Sent(Struct, frozen=True):
     sort: str
     runtime: Runtime
     numbered: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Sent {self.id!r} to {describe_partition(self.partition)}>"
 
     async def cancel(self) -> bool:
         """Take the message back; false if it was applied, or is being applied, or is still to leave.

@@ -16,6 +16,7 @@ from holdfast.messaging.publishing import Publishes
 from holdfast.runtime.collecting import collected_after
 from holdfast.runtime.loops import run_worker
 from holdfast.runtime.worker import DEFAULT_GRACE_SECONDS, Worker, stop_requested
+from holdfast.workflows import bodies
 from holdfast.workflows.waiting_turn import begin_gates
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ async def _employed(app: Employs, limits: Limits, later: Callable[[Home], Wakeup
     async with app:
         if app.employed is not None:
             raise InvalidState(f"app {app.name!r} already has a worker in this process")
+        bodies.load()
         publishes = any(step.policy.transactional for step in app.registry.steps.values())
         runtime = app.runtime()
         messaging = await begin_messaging(app, publishes=publishes)

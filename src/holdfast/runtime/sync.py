@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from types import TracebackType
 from typing import Self, TypeVar
 
+from holdfast.containment import Escaped
 from holdfast.errors import InvalidState
 from holdfast.opened import Openable
 
@@ -62,6 +63,13 @@ class SyncBridge:
             raise InvalidState(
                 f"the bridge of app {self._app.name!r} works inside its block: with app.sync() as run: run(...)"
             )
+        if threading.current_thread() is self._thread:
+            if inspect.iscoroutine(awaitable):
+                awaitable.close()
+            raise InvalidState(
+                f"run(...) was called by code that the bridge of app {self._app.name!r} runs itself, which would wait "
+                "for ever: await it there"
+            )
         future = asyncio.run_coroutine_threadsafe(_awaited(awaitable), self._loop)
         try:
             return future.result()
@@ -82,4 +90,7 @@ def sync(app: Openable, *, worker: bool = False) -> SyncBridge:
 
 
 async def _awaited(awaitable: Awaitable[T]) -> T:
-    return await awaitable
+    try:
+        return await awaitable
+    except (SystemExit, KeyboardInterrupt) as error:  # it would end the loop, on which others wait
+        raise Escaped(error) from error

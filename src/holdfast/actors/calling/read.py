@@ -46,8 +46,9 @@ async def read_now(address: Address, method: Method, args: bytes, chain: tuple[s
             f"{kind.name}.{method.name} is declared to read, and has changed the actor: none of it was kept. Remove "
             "@hf.read from it"
         )
+    view = kind.after(actor)
     if loaded is not None:
-        loaded.view = (before, actor)
+        loaded.view = (before, view)
     return data
 
 

@@ -146,7 +146,7 @@ async def _run(found: Aftermath, turn: Turn, actor: ActorEntity, handling: Handl
         raise  # no answer to the caller: the call is made again, when the store is back or by a newer owner
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is the call's outcome
         return Failed(error, tuple(turn.called), handling)
-    return Ran(turn, data, instance, state, handling)
+    return Ran(turn, data, kind.after(instance), state, handling)
 
 
 def _method_of(found: Aftermath) -> Any:
