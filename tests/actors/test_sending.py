@@ -373,11 +373,12 @@ async def test_a_task_that_outlives_its_call_cannot_send_any_more(world):
         assert await log.at("log").all() == []
 
 
-async def test_what_was_sent_shows_no_more_than_what_and_to_whom(world):
-    class Till(hf.Actor, app=world.app):
+async def test_what_was_sent_shows_no_more_than_what_and_to_whom(app):
+    class Till(hf.Actor, app=app):
         async def note(self) -> None: ...
 
-    sent = await hf.send(Till.at("t").note)
+    async with app:
+        sent = await hf.send(Till.at("t").note)
     assert sent is not None
     assert repr(sent) == f"<Sent {sent.id!r} to Till 't'>"
     assert "runtime" in inspect.signature(hf.Sent).parameters
