@@ -222,6 +222,7 @@ def test_the_module_of_a_lambda_function_loads_no_backend_no_server_and_no_comma
 def test_the_module_of_a_lambda_function_loads_what_its_first_invocation_needs(tmp_path: Path) -> None:
     loaded = in_a_fresh_interpreter(LAMBDA_HANDLER, tmp_path)["loaded"]
     assert {f"holdfast.{name}" for name in ("opening", "runtime.employing", "runtime.worker")} <= {*loaded}
+    assert {f"holdfast.workflows.{name}" for name in bodies.ASKED_FOR} <= {*loaded}
 
 
 def test_a_lambda_function_that_answers_http_loads_the_routes_before_its_first_request(tmp_path: Path) -> None:

@@ -74,8 +74,10 @@ def lambda_handler(
         LambdaHandler,
         published_version,
     )
+    from holdfast.workflows import bodies  # noqa: PLC0415 - likewise
 
     import_module("holdfast.opening")  # the first invocation opens the app, and loads nothing for it but the backend
+    bodies.load()
     app.published = published_version(os.environ)
     if http is None:
         if dashboard is not None or asl:
