@@ -74,7 +74,7 @@ def lambda_handler(
         LambdaHandler,
         published_version,
     )
-    from holdfast.workflows import bodies  # noqa: PLC0415 - likewise
+    from holdfast.workflows import bodies  # noqa: PLC0415 - the same: loaded when it is used
 
     import_module("holdfast.opening")  # the first invocation opens the app, and loads nothing for it but the backend
     bodies.load()
