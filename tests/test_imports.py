@@ -185,21 +185,9 @@ def test_the_command_line_loads_no_client_of_aws_or_redis(tmp_path: Path) -> Non
     assert not {"aws_cdk", "boto3", "botocore", "redis"} & {name.partition(".")[0] for name in loaded}
 
 
-LAMBDA_HANDLER = """
-import holdfast as hf
-
-app = hf.App("shop", home="aws://shop?region=eu-west-1")
-
-
-@app.step
-async def charge(order: str) -> str:
-    return order
-
-
-@app.workflow
-async def checkout(order: str) -> str:
-    return await charge(order)
-
+LAMBDA_HANDLER = (
+    DECLARED.replace('hf.App("shop")', 'hf.App("shop", home="aws://shop?region=eu-west-1")')
+    + """
 
 class Cart(hf.Actor, app=app):
     async def add(self, sku: str) -> str:
@@ -208,6 +196,7 @@ class Cart(hf.Actor, app=app):
 
 handler = app.lambda_handler()
 """
+)
 
 
 def test_the_module_of_a_lambda_function_loads_no_backend_no_server_and_no_command_line(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ OpenHome = Callable[[], Coroutine[Any, Any, Home]]
 OpenShared = Callable[[], Shared]
 
 
-class Openable(Declares, Protocol):
+class Opens(Declares, Protocol):
     """An app, as what opens it sees it."""
 
     telemetry: Telemetry
@@ -51,7 +51,7 @@ class Openable(Declares, Protocol):
 
 
 async def open_runtime(
-    app: Openable, home: OpenHome | None, cache: str | OpenShared | None, heard: Callable[[Hint], None]
+    app: Opens, home: OpenHome | None, cache: str | OpenShared | None, heard: Callable[[Hint], None]
 ) -> Runtime:
     """Open an app: its home by ``home``, else by its URL. Hints of the home go to ``heard``."""
     add_context()
@@ -96,7 +96,7 @@ async def close_runtime(runtime: Runtime) -> None:
             stack.push_async_callback(runtime.shared.cache.close)
 
 
-async def _home_of(app: Openable, custom: OpenHome | None) -> Home:
+async def _home_of(app: Opens, custom: OpenHome | None) -> Home:
     if custom is not None:
         bare = await custom()
     else:
@@ -105,7 +105,7 @@ async def _home_of(app: Openable, custom: OpenHome | None) -> Home:
     return enlarge(bare) if app.envelope is None else sealed(bare, app.envelope, partial(enlarge, refused=()))
 
 
-def _shared_of(app: Openable, cache: str | OpenShared | None) -> Shared:
+def _shared_of(app: Opens, cache: str | OpenShared | None) -> Shared:
     if callable(cache):
         shared = cache()
     else:

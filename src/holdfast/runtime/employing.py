@@ -61,15 +61,11 @@ async def _working(app: Employer, grace_seconds: float, limits: Limits) -> Async
                 await working.stop(grace_seconds)
 
 
-def employ(
-    app: Employs, limits: Limits, later: Callable[[Home], Wakeups] | None = None
-) -> AbstractAsyncContextManager[Worker]:
-    """Open the app with a worker that the caller starts and stops, as a runtime does. Use ``worker``."""
-    return _employed(app, limits, later)
-
-
 @asynccontextmanager
-async def _employed(app: Employs, limits: Limits, later: Callable[[Home], Wakeups] | None) -> AsyncGenerator[Worker]:
+async def employ(
+    app: Employs, limits: Limits, later: Callable[[Home], Wakeups] | None = None
+) -> AsyncGenerator[Worker]:
+    """Open the app with a worker that the caller starts and stops, as a runtime does. Use ``worker``."""
     async with app:
         if app.employed is not None:
             raise InvalidState(f"app {app.name!r} already has a worker in this process")

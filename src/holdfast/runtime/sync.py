@@ -58,17 +58,15 @@ class SyncBridge:
     def __call__(self, awaitable: Awaitable[T]) -> T:
         """Run an awaitable on the app's loop, and wait here for its result. Raises ``InvalidState`` if closed."""
         if self._loop is None:
-            if inspect.iscoroutine(awaitable):
-                awaitable.close()
-            raise InvalidState(
-                f"the bridge of app {self._app.name!r} works inside its block: with app.sync() as run: run(...)"
+            raise _refused(
+                awaitable,
+                f"the bridge of app {self._app.name!r} works inside its block: with app.sync() as run: run(...)",
             )
         if threading.current_thread() is self._thread:
-            if inspect.iscoroutine(awaitable):
-                awaitable.close()
-            raise InvalidState(
+            raise _refused(
+                awaitable,
                 f"run(...) was called by code that the bridge of app {self._app.name!r} runs itself, which would wait "
-                "for ever: await it there"
+                "for ever: await it there",
             )
         future = asyncio.run_coroutine_threadsafe(_awaited(awaitable), self._loop)
         try:
@@ -87,6 +85,12 @@ class SyncBridge:
 def sync(app: Openable, *, worker: bool = False) -> SyncBridge:
     """The bridge for code that is not async: ``with app.sync() as run: run(checkout.start(order))``."""
     return SyncBridge(app, worker=worker)
+
+
+def _refused(awaitable: Awaitable[object], why: str) -> InvalidState:
+    if inspect.iscoroutine(awaitable):
+        awaitable.close()  # or Python would complain that it was never awaited
+    return InvalidState(why)
 
 
 async def _awaited(awaitable: Awaitable[T]) -> T:
