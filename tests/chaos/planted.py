@@ -74,6 +74,7 @@ def uncounted() -> None:
 def unfenced() -> None:
     """Whoever has lost the lease may still commit."""
     commit.OwnerIs = lambda _owner, _epoch: EXISTS
+    commit.RevisionIs = lambda _revision: EXISTS  # a wake-up that came meanwhile would refuse it, too
     aftermath.EXISTS = ALWAYS  # and its message may be gone
 
 
